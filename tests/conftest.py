@@ -85,6 +85,7 @@ SLOW = (
     "tests/gateway/stopping/test_turn_orphans.py",
     "tests/gateway/faults/test_one_commit_fails.py",
     "tests/gateway/turns/test_phases.py",
+    "tests/kill/test_killed_turns.py",
     "tests/platforms/telegram/test_day.py",
     "tests/state/db/test_database.py::test_more_than_a_batch",
     "tests/state/db/test_database.py::test_writes_are_applied_in_the_order",

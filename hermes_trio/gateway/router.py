@@ -11,6 +11,7 @@ The router may touch the access rules, the mailbox and the commands; it starts n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -20,9 +21,9 @@ from ..base.messages import MessageEvent
 from ..log import Log
 from ..state.tables import pairing
 from .commands.obey import Commands
-from .commands.parse import SAYING, Command, parse
+from .commands.parse import SAYING, STORED_WITH_EFFECT, Command, parse
 from .home.open_home import Home
-from .intake.mailbox import Mailbox
+from .intake.mailbox import Mailbox, SeenBefore
 from .links.access import Access
 from .links.link import Connection
 from .outbound import texts
@@ -106,6 +107,11 @@ class Router:
             mailbox.tell(key, event, notice)
 
     async def _obey(self, command: Command, key: str, event: MessageEvent) -> None:
+        if command.name in STORED_WITH_EFFECT:
+            with suppress(SeenBefore):
+                first = self.mailbox.storing_once(key, event)
+                await self.commands.obey(command, key, event, first=first)
+            return
         stored = await self.mailbox.store_done(key, event)
         # The message in a command gets a row of its own, which may still be missing when the command comes
         # again.

@@ -7,151 +7,28 @@ kill at that moment would have left it. Clock and threads are virtual, so that e
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
 import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
 import trio
 import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.agent.delegate import NAME
-from hermes_trio.agent.model_agent import Agent
-from hermes_trio.agent.providers.endpoint import Endpoint
 from hermes_trio.agent.providers.model import (
-    Finished,
-    Item,
     ModelRequest,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallBroken,
-    ToolCallReady,
 )
-from hermes_trio.agent.providers.wire.anthropic import messages_body
-from hermes_trio.agent.providers.wire.openai import chat_body
-from hermes_trio.agent.toolset import Toolbox
-from hermes_trio.base.world import World
-from hermes_trio.platform.contract import Traits
 from hermes_trio.state.tables import sessions, transcript
-from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
-from hermes_trio.testing import MemoryPlatform
-from hermes_trio.tools.tool import Result, Tool, ToolFailed, Workplace
-from tests.agent.wire_rules import check_chat, check_messages
-from tests.stage import KEY, Stage, everyone
-
-SERVERS = (
-    Endpoint("openai", "http://127.0.0.1/v1", "m"),
-    Endpoint("anthropic", "http://127.0.0.1", "claude-4"),
-)
-START = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Round:
-    """One answer of a model: its text and its calls as pairs of tool and word. The tool `broken` stands for a
-    call that cannot run."""
-
-    text: str
-    calls: tuple[tuple[str, str], ...]
-
-
-class Word(msgspec.Struct, frozen=True):
-    word: str
-
-
-class Goal(msgspec.Struct, frozen=True):
-    goal: str
-
-
-@dataclass
-class ScriptedModel:
-    """A model that plays its rounds and then is done. In a delegated task it makes one call of `spell`."""
-
-    rounds: Sequence[Round] = ()
-    requests: list[ModelRequest] = field(default_factory=list)
-    name: str = "scripted"
-    _number: int = 0
-
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Item]]:
-        self.requests.append(request)
-        await trio.sleep(0.1)
-        if all(tool.name != NAME for tool in request.tools):
-            asked = len(request.messages) == 1
-            yield _Items(Round("On it.", (("spell", "child"),) if asked else ()))
-            return
-        number, self._number = self._number, self._number + 1
-        yield _Items(self.rounds[number] if number < len(self.rounds) else Round("Done.", ()))
-
-
-class _Items:
-    def __init__(self, said: Round) -> None:
-        items: list[Item] = [ReasoningDelta("Hm.")]
-        items += [TextDelta(piece) for piece in (said.text[:3], said.text[3:]) if piece]
-        for number, (tool, word) in enumerate(said.calls):
-            # Small servers reuse the same call ids in each answer.
-            arguments = '{"goal": "%s"}' if tool == NAME else '{"word": "%s"}'
-            if tool == "broken":
-                items.append(ToolCallBroken(f"call_{number}", "spell", '{"wor', "it is cut off"))
-            else:
-                items.append(ToolCallReady(ToolCall(f"call_{number}", tool, arguments % word)))
-        self._items = iter([*items, Finished("tool_calls" if said.calls else "stop")])
-
-    def __aiter__(self) -> _Items:
-        return self
-
-    async def __anext__(self) -> Item:
-        await trio.sleep(0.01)
-        for item in self._items:
-            return item
-        raise StopAsyncIteration
-
-
-@dataclass
-class RecordingTools:
-    """Tools that record the executed calls."""
-
-    done: list[str] = field(default_factory=list)
-
-    async def _spell(self, arguments: Word, place: Workplace) -> Result:
-        await trio.sleep(0.1)
-        self.done.append(arguments.word)
-        await trio.sleep(0.1)
-        return Result(f"spelled {arguments.word}")
-
-    async def _look(self, arguments: Word, place: Workplace) -> Result:
-        await trio.sleep(0.1 * len(arguments.word))
-        return Result("")
-
-    async def _fail(self, arguments: Word, place: Workplace) -> Result:
-        await trio.sleep(0.1)
-        raise ToolFailed("No \ud83d.")
-
-    async def _ask(self, arguments: Word, place: Workplace) -> Result:
-        with trio.move_on_after(1):
-            await place.ask("Which?", ["a", "b"])
-        return Result("Nobody answered.", status="unanswered")
-
-    @property
-    def tools(self) -> dict[str, Tool]:
-        made = (
-            Tool("spell", "Spells.", Word, self._spell),
-            Tool("look", "Looks.", Word, self._look, reads_only=True, untrusted=True),
-            Tool("fail", "Fails.", Word, self._fail),
-            Tool("clarify", "Asks.", Word, self._ask),
-        )
-        return {tool.name: tool for tool in made}
+from hermes_trio.state.tables.transcript import TranscriptRow
+from tests.agent.scripted_model import RecordingTools, Round, ScriptedModel, stage_at
+from tests.agent.wire_rules import check_request
+from tests.stage import KEY
 
 
 class StepHook(trio.abc.Instrument):
@@ -167,24 +44,6 @@ class StepHook(trio.abc.Instrument):
             self.steps += 1
             if plan := self.plans.pop(self.steps, None):
                 plan()
-
-
-def stage_at(home: Path, model: ScriptedModel, bench: RecordingTools) -> Stage:
-    ids = itertools.count(1)
-    life = random.randrange(16**6)  # noqa: S311
-    world = World(
-        now=lambda: START + timedelta(seconds=trio.current_time()),
-        new_id=lambda: f"{life:06x}{next(ids):04x}",
-        jitter=lambda: 0.0,
-        zone=UTC,
-    )
-
-    def open_model() -> nullcontext[ScriptedModel]:
-        return nullcontext(model)
-
-    agent = Agent(open_model, Toolbox(open_model, bench.tools), world, window=None, most=10)
-    platform = MemoryPlatform(traits=Traits(edits=True))
-    return Stage(home, world, platform, agent, everyone(busy="steer"))  # type: ignore[arg-type]
 
 
 async def first_life(
@@ -245,16 +104,6 @@ async def second_life(home: Path) -> tuple[list[ModelRequest], list[str]]:
     return model.requests, bench.done
 
 
-def check(request: ModelRequest) -> None:
-    """Check the request in both wire formats."""
-    chat, messages = (
-        msgspec.json.decode(msgspec.json.encode(build(request, server)))
-        for build, server in zip((chat_body, messages_body), SERVERS, strict=True)
-    )
-    check_chat(chat)
-    check_messages(messages)
-
-
 words = st.sampled_from(["a", "b", "cc"])
 tool_names = st.sampled_from(["spell", "spell", "look", "look", "fail", "clarify", "dance", "broken", NAME])
 rounds_of = st.lists(
@@ -289,7 +138,7 @@ def test_the_next_life_continues_after_a_cut_at_any_step(
             requests, done_again = await second_life(image)
             assert requests, "the model was asked"
             for request in requests:
-                check(request)
+                check_request(request)
             assert done_again == [], "no call runs again by itself"
 
     with tempfile.TemporaryDirectory() as folder:

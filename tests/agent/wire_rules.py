@@ -8,6 +8,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.model import ModelRequest
+from hermes_trio.agent.providers.wire.anthropic import messages_body
+from hermes_trio.agent.providers.wire.openai import chat_body
+
 Body = Mapping[str, Any]
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -34,6 +41,14 @@ def _must(holds: bool, rule: str, about: object = "") -> None:
 def check(path: str, body: Body) -> None:
     """Raise `BreaksTheRules` if a server with this address would refuse the body."""
     (check_messages if path.endswith("/messages") else check_chat)(body)
+
+
+def check_request(request: ModelRequest) -> None:
+    """Check a request in both wire formats."""
+    chat = chat_body(request, Endpoint("openai", "http://127.0.0.1/v1", "m"))
+    messages = messages_body(request, Endpoint("anthropic", "http://127.0.0.1", "claude-4"))
+    check_chat(msgspec.json.decode(msgspec.json.encode(chat)))
+    check_messages(msgspec.json.decode(msgspec.json.encode(messages)))
 
 
 def check_chat(body: Body) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,10 +16,14 @@ import msgspec
 import pytest
 import trio
 
+from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.base.world import World
-from hermes_trio.config.schema import WebConfig
+from hermes_trio.config.config_file import Loaded
+from hermes_trio.config.schema import ModelConfig, WebConfig
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.testing import MemoryPlatform
+from hermes_trio.testing.model_server import ModelServer
+from hermes_trio.tools.tool import Tool
 from hermes_trio.web.app import Web
 from tests.stage import Agent, Stage, everyone
 
@@ -42,6 +46,13 @@ class WebStage(Stage):
         with trio.fail_after(PATIENCE):
             async with self.life() as gateway, client(self.web) as http:
                 yield gateway, http
+
+    def asks(self, server: ModelServer, tools: Mapping[str, Tool]) -> None:
+        """Use the agent of the gateway in the next life, with the model of this server and these tools."""
+        model = ModelConfig(provider="openai", base_url=server.openai_url, name="test-model", api_key="k")
+        self.config = msgspec.structs.replace(self.config, model=model)
+        loaded = Loaded(self.config, (), self.home / "config.yaml", {"model.provider": "config.yaml"})
+        self.opened_agent = open_agent(loaded, {}, self.world, tools=tools)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Poll until this is true, because no event announces it."""

@@ -1,5 +1,6 @@
 """The effects of the chat commands. A command is obeyed at once, also in the middle of a turn, and never sent
-to a model. Its row is stored as done, so it is obeyed once and never repeated.
+to a model. Its row is stored as done, so it is obeyed once and never repeated: before it is obeyed or, for
+the commands in `STORED_WITH_EFFECT`, in the transaction of its effect.
 
 The reply is sent before the effect becomes visible: a person who stops a turn reads the reply before the last
 words of the turn.
@@ -42,7 +43,7 @@ from ..turn.open_question import DENY, OpenQuestion
 from ..turn.questions import give_answer
 from . import status
 from .parse import Command
-from .stop import reset_session, stop_session
+from .stop import Step, nothing, reset_session, stop_session
 from .table import COMMANDS
 
 log = Log(__name__)
@@ -60,6 +61,8 @@ class Invocation:
     """Send a reply: to the chat, or to the client that gave the command."""
     is_owner: bool = False
     """True if it came through a door that asks for the owner's key."""
+    first: Step = nothing
+    """The storing of a command that is stored with its effect."""
 
     async def is_admin(self) -> bool:
         return self.is_owner or await self.access.is_admin(self.event.source)
@@ -87,12 +90,20 @@ class Commands:
     work: Work
 
     async def obey(
-        self, command: Command, key: str, event: MessageEvent, replies: list[str] | None = None
+        self,
+        command: Command,
+        key: str,
+        event: MessageEvent,
+        replies: list[str] | None = None,
+        *,
+        first: Step = nothing,
     ) -> None:
         """Obey a command, and reply in the chat. With `replies`, the command came through a door that asks
-        for a key, and the replies are appended there."""
+        for a key, and the replies are appended there. `first` stores a command that is stored with its
+        effect."""
         reply = replies.append if replies is not None else partial(self.chats.reply, event)
-        call = Invocation(key, event, command.rest, self.access, reply, is_owner=replies is not None)
+        is_owner = replies is not None
+        call = Invocation(key, event, command.rest, self.access, reply, is_owner, first)
         if command.name not in COMMANDS:
             call.reply(texts.unknown_command(command.name))
         elif command.name in ADMIN_COMMANDS and not await call.is_admin():
@@ -127,14 +138,14 @@ class Commands:
     async def stop(self, call: Invocation) -> None:
         everything = call.rest.lower() == "all"
         running, dropped = await stop_session(
-            self.home, self.work.running, call.key, with_background=everything
+            self.home, self.work.running, call.key, with_background=everything, first=call.first
         )
         # The turn is cancelled, and its last words follow this reply.
         call.reply(texts.stopped(running, dropped))
 
     async def new(self, call: Invocation) -> None:
         work = self.work
-        dropped = await reset_session(self.home, work.running, work.background, call.key)
+        dropped = await reset_session(self.home, work.running, work.background, call.key, first=call.first)
         call.reply(texts.new_session(dropped))
 
     async def undo(self, call: Invocation) -> None:

@@ -14,6 +14,9 @@ _COMMAND = re.compile(r"/([a-z][a-z0-9_-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | r
 _ALIASES = {"reset": "new", "q": "queue", "bg": "background", "btw": "background"}
 SAYING = frozenset({"queue", "steer", "background"})
 """Commands that are followed by a message to the agent."""
+STORED_WITH_EFFECT = frozenset({"stop", "new"})
+"""Commands whose row is stored in the transaction of their effect. A kill between the two would lose the
+command, and resume the turn that a person has stopped."""
 
 
 @dataclass(frozen=True, slots=True)

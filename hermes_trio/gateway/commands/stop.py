@@ -1,7 +1,8 @@
 """Ending work of a session on request: its running turn, its waiting messages, the session itself.
 
 The rows come first, in one transaction, and then the turn. Whatever happens between the two, no dropped
-message begins a turn and no stopped turn is resumed.
+message begins a turn and no stopped turn is resumed. A command from a platform is stored in the same
+transaction: no kill leaves one that is stored and was not obeyed.
 
 It may touch the rows of sessions, turns and the inbox, the running turns and the background processes.
 """
@@ -9,6 +10,7 @@ It may touch the rows of sessions, turns and the inbox, the running turns and th
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 
 from ...state.rules import settle
 from ...state.tables import inbox, sessions, turns
@@ -18,19 +20,27 @@ from ..home.open_home import Home
 from ..processes.background import Background
 from ..session.running_turns import BACKGROUND, RunningTurns
 
+Step = Callable[[sqlite3.Connection], object]
+"""A part of a transaction. If it raises, nothing of the transaction is stored."""
+
+
+def nothing(db: sqlite3.Connection) -> None:
+    """Store nothing."""
+
 
 async def stop_session(
-    home: Home, running: RunningTurns, key: str, *, with_background: bool = False
+    home: Home, running: RunningTurns, key: str, *, with_background: bool = False, first: Step = nothing
 ) -> tuple[bool, int]:
     """End the running turn of a session, drop its waiting messages, and let none of it be resumed; with
-    `with_background` also of the sessions in its background. Return whether anything ran or was to be
-    resumed, and the number of dropped messages."""
+    `with_background` also of the sessions in its background. `first` begins the transaction. Return whether
+    anything ran or was to be resumed, and the number of dropped messages."""
     at, key_of = home.world.time(), home.store.key_of
     keys = [key]
     if with_background:
         keys += [other for other, _ in running.in_background(key)]
 
     def step(db: sqlite3.Connection) -> tuple[int, int]:
+        first(db)
         if with_background:
             waiting = (row for other in inbox.keys_with_pending(db) for row in inbox.pending(db, other)[:1])
             places = [(row.session_key, row.event.source) for row in waiting]
@@ -50,12 +60,15 @@ async def stop_session(
     return any(stopped) or cleared > 0, dropped
 
 
-async def reset_session(home: Home, running: RunningTurns, background: Background, key: str) -> int:
-    """End the session of a chat with everything that runs in it, and drop its waiting messages. Return their
-    number."""
+async def reset_session(
+    home: Home, running: RunningTurns, background: Background, key: str, *, first: Step = nothing
+) -> int:
+    """End the session of a chat with everything that runs in it, and drop its waiting messages. `first`
+    begins the transaction. Return the number of dropped messages."""
     at = home.world.time()
 
     def step(db: sqlite3.Connection) -> tuple[SessionEntry | None, int]:
+        first(db)
         entry = sessions.open_by_key(db, key)
         if entry is not None:
             settle.end_session(db, entry.session_id, "session_reset", at)

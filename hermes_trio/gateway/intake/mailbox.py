@@ -6,7 +6,10 @@ It may touch the inbox, the sessions and the open questions.
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ...base.messages import MessageEvent
 from ...state.tables import inbox
@@ -24,6 +27,10 @@ from ..turn.questions import give_answer
 
 MOST_WAITING = 32
 """Limit of messages that wait in a session."""
+
+
+class SeenBefore(Exception):
+    """The event was stored earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +58,22 @@ class Mailbox:
 
     async def store_done(self, key: str, event: MessageEvent) -> Stored:
         """Store an event that waits for no turn, so that it is recognised when it comes again."""
-        home = self.home
-        own_key, at = home.world.new_id(), home.world.time()
-        return await home.database.write(
-            inbox.store, event, session_key=key, own_key=own_key, at=at, done=True
-        )
+        return await self.home.database.write(self._storing_done(key, event))
+
+    def storing_once(self, key: str, event: MessageEvent) -> Callable[[sqlite3.Connection], None]:
+        """Return a step that stores an event as `store_done` does, for the transaction of its effect. The
+        step raises `SeenBefore`."""
+        store = self._storing_done(key, event)
+
+        def step(db: sqlite3.Connection) -> None:
+            if store(db).seen_before:
+                raise SeenBefore
+
+        return step
+
+    def _storing_done(self, key: str, event: MessageEvent) -> Callable[[sqlite3.Connection], Stored]:
+        own_key, at = self.home.world.new_id(), self.home.world.time()
+        return partial(inbox.store, event=event, session_key=key, own_key=own_key, at=at, done=True)
 
     async def answer(self, key: str, inbox_id: int, event: MessageEvent) -> bool:
         """Give a stored message as the answer to the first open question that it answers and that its sender

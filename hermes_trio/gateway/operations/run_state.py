@@ -112,19 +112,35 @@ class Runs:
 
     async def stop(self, run_id: str) -> None:
         """End a run, or keep it from beginning."""
+        stopped = await self.note_stop(run_id)
+        if stopped is not None:
+            await self.end_stopped(stopped)
+
+    async def note_stop(self, run_id: str) -> RunState | None:
+        """Store that a run is stopped, so that no later life resumes or begins it. Return the run for
+        `end_stopped`; None if nothing is left to end. If the stop cannot be stored, a running turn is ended
+        all the same."""
         state = await self.state(run_id)
-        if state is None:
-            return
-        if state.task is not None and state.session_id is not None:
-            try:
-                await self.database.write(turns.note_stop, state.session_id, self.world.time())
-            finally:
-                state.task.end(Outcome.STOPPED)
-        elif state.session_id is not None and await self.drop(state):
+        if state is None or state.session_id is None:
+            return None
+        if state.task is None:
+            return state if await self.drop(state) else None
+        try:
+            await self.database.write(turns.note_stop, state.session_id, self.world.time())
+        except BaseException:
+            state.task.end(Outcome.STOPPED)
+            raise
+        return state
+
+    async def end_stopped(self, state: RunState) -> None:
+        """End a run whose stop is stored."""
+        if state.task is not None:
+            state.task.end(Outcome.STOPPED)
+        elif state.session_id is not None:
             # The run never began, so no turn writes its last event. If the journal cannot be written, a
             # follower finds the end in the rows.
             with suppress(JournalError):
-                await append_run_event(self.journals, state.session_id, run_id, RunCancelled.event)
+                await append_run_event(self.journals, state.session_id, state.run_id, RunCancelled.event)
 
     async def drop(self, state: RunState) -> bool:
         """Drop the message of a run, and return True; return False if it does not wait."""

@@ -9,7 +9,8 @@ It may touch rows and journals, and sends nothing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...base.errors import JournalError
 from ...base.events import MessageDelta
@@ -17,7 +18,7 @@ from ...base.messages import SessionSource
 from ...journal.record import Record
 from ...log import Log
 from ...state.rules import settle
-from ...state.tables import approvals, outbox, sessions, turns
+from ...state.tables import approvals, outbox, sessions, transcript, turns
 from ...state.tables.outbox import Owed
 from ...state.tables.turns import TurnRow
 from ..home.open_home import Home
@@ -34,7 +35,7 @@ async def end_former_turns(home: Home, connections: Mapping[tuple[str, str], Con
     """End the turns that a former life left without an end, mark their sessions, and owe the edits that close
     their streamed messages. Return the rows of these turns."""
     rows = []
-    for turn, origin in await home.database.read(_left_open):
+    for turn, origin, breaks in await home.database.read(_left_open):
         address = origin.platform, origin.account
         if address in connections:
             try:
@@ -42,25 +43,31 @@ async def end_former_turns(home: Home, connections: Mapping[tuple[str, str], Con
             except JournalError as error:  # the message stays as it was shown
                 log.warning("run journal not readable", run=turn.run_id, error=str(error))
                 continue
-            text = texts.cut_off(_text_of(reading.records))
+            text = texts.cut_off(_text_of(reading.records, breaks))
             fitting = chunks(text, connections[address].adapter.traits)[0]
             rows.append(_closing(turn, origin, fitting))
     return await home.database.write(_settle, rows, home.world.time())
 
 
-def _left_open(db: sqlite3.Connection) -> list[tuple[TurnRow, SessionSource]]:
-    """Return the turns without an end that had a streamed message, each with its chat."""
+def _left_open(db: sqlite3.Connection) -> list[tuple[TurnRow, SessionSource, list[int]]]:
+    """Return the turns without an end that had a streamed message, each with its chat and the places of its
+    tool calls."""
     found = []
     for turn in turns.unended(db):
         entry = sessions.by_id(db, turn.session_id)
         if entry is not None and entry.origin is not None and outbox.has_key(db, stream_key(turn.run_id)):
-            found.append((turn, entry.origin))
+            found.append((turn, entry.origin, transcript.places_of_calls(db, turn.turn_id)))
     return found
 
 
-def _text_of(records: Iterable[Record]) -> str:
-    deltas = (r.payload.get("delta") for r in records if r.event == MessageDelta.event)
-    return "".join(delta for delta in deltas if isinstance(delta, str))
+def _text_of(records: Iterable[Record], breaks: Sequence[int]) -> str:
+    """Return the text as the chat has shown it: text after tool calls begins a new paragraph."""
+    paragraphs = [""] * (len(breaks) + 1)
+    for record in records:
+        delta = record.payload.get("delta") if record.event == MessageDelta.event else None
+        if isinstance(delta, str):
+            paragraphs[bisect_left(breaks, record.seq)] += delta
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _closing(turn: TurnRow, origin: SessionSource, text: str) -> Owed:

@@ -195,6 +195,12 @@ def answer_of(db: sqlite3.Connection, turn_id: int) -> str | None:
     return row[0] if row else None
 
 
+def places_of_calls(db: sqlite3.Connection, turn_id: int) -> list[int]:
+    """Return the places of the rows of a turn that call tools, in order."""
+    query = "SELECT place FROM messages WHERE turn_id = ? AND tool_calls IS NOT NULL ORDER BY place"
+    return [place for (place,) in db.execute(query, (turn_id,))]
+
+
 def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
     """Delete up to `limit` rows of a session that is being deleted; return their number."""
     return db.execute(

@@ -140,18 +140,22 @@ class RunRoutes:
         return EventStream(writer)
 
     async def stop(self, request: Request) -> ASGIApp:
-        """`POST /v1/runs/{id}/stop`: stop a run that is not over. The answer is sent before the run's last
-        event."""
+        """`POST /v1/runs/{id}/stop`: stop a run that is not over. The answer is sent when the stop is stored,
+        and before the run's last event."""
         state = await self._state(request)
         answer = {"run_id": state.run_id, "status": state.status if state.is_over else "stopping"}
 
         async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            stopped: RunState | None = None
             try:
-                await json_response(answer)(scope, receive, send)
-            finally:
                 # The run is stopped even if the client has gone.
                 with trio.move_on_after(STOP_WITHIN, shield=True):
-                    await self.runs.stop(state.run_id)
+                    stopped = await self.runs.note_stop(state.run_id)
+                await json_response(answer)(scope, receive, send)
+            finally:
+                with trio.move_on_after(STOP_WITHIN, shield=True):
+                    if stopped is not None:
+                        await self.runs.end_stopped(stopped)
 
         return respond
 

@@ -25,15 +25,15 @@ async def cost_in_a_chat(stage: WebStage, traits: Traits) -> tuple[Cost, list[st
         return await life.cost(), platform.chat("42").texts
 
 
-async def test_a_stop_in_a_chat_stores_the_command_then_the_stop_then_the_end(web_stage: WebStage) -> None:
+async def test_a_stop_in_a_chat_stores_the_command_with_the_stop_then_the_end(web_stage: WebStage) -> None:
     cost, texts = await cost_in_a_chat(web_stage, Traits())
-    assert cost == Cost(commits=3, reads=0, journal=1)
+    assert cost == Cost(commits=2, reads=0, journal=1)
     assert texts == [STOPPED]
 
 
 async def test_a_stop_of_an_answer_that_grows_adds_the_receipt_of_its_last_edit(web_stage: WebStage) -> None:
     cost, texts = await cost_in_a_chat(web_stage, Traits(edits=True))
-    assert cost == Cost(commits=4, reads=2, journal=1)
+    assert cost == Cost(commits=3, reads=2, journal=1)
     assert texts == ["I begin.\n\n(interrupted)", STOPPED]
 
 
@@ -44,7 +44,7 @@ async def test_a_stop_before_any_text_adds_nothing_although_the_chat_can_edit(we
         await platform.says("hi")
         await life.cost()
         await platform.says("/stop")
-        assert await life.cost() == Cost(commits=3, reads=0, journal=1)
+        assert await life.cost() == Cost(commits=2, reads=0, journal=1)
 
 
 async def test_a_stop_of_a_run_stores_the_stop_and_the_end(web_stage: WebStage) -> None:
