@@ -35,6 +35,9 @@ LONGEST_REPEATED = 200
 """Characters of the longest text whose masking is remembered. The same ids and names are masked for the log,
 the journal and the page."""
 
+_PLAIN_ID = re.compile(r"[0-9a-f-]{1,36}")
+"""The ids of runs and sessions. No secret that is not a known one looks like that."""
+
 _FIELD = re.compile(
     r"token(?!s)|secret|passw|passphrase|api[_-]?key|access[_-]?key|credential|signature|cookie|authorization",
     re.IGNORECASE,
@@ -64,6 +67,8 @@ class Masking:
     def __call__(self, text: str) -> str:
         """Return the text without known secrets and without text that looks like a secret."""
         known = self.known(text)
+        if _PLAIN_ID.fullmatch(known):
+            return known
         return _masked_once(known) if len(known) <= LONGEST_REPEATED else masked_names(masked_shapes(known))
 
     def known(self, text: str) -> str:

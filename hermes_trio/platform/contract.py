@@ -73,7 +73,7 @@ class Traits:
     own_door: bool = False
     """The platform checks access itself, with a key. Lists of allowed people do not apply."""
     shows_transcript: bool = False
-    """People read the transcript itself, so answers are not sent to them."""
+    """People read the transcript itself, so neither answers nor notices are sent to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,14 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hermes_trio.config.schema import GatewayConfig, McpServerConfig, ModelConfig, PlatformConfig, WebConfig
 from hermes_trio.masking.known_secrets import masking_of, secrets_of
 from hermes_trio.masking.redaction import Masking, redacted, redactor
+from hermes_trio.masking.secret_names import masked_names
+from hermes_trio.masking.secret_shapes import masked_shapes
 
 redact = redactor(iter(()))
 
@@ -367,3 +371,9 @@ def test_masking_pairs_of_hostile_texts_takes_no_quadratic_time() -> None:
     for one, other in itertools.islice(itertools.product(HOSTILE, HOSTILE), 0, None, 211):
         for text in ((one + other) * 4000, one * 9000 + other * 9000):
             assert _seconds(text) < 3, (one, other)
+
+
+@given(st.text("0123456789abcdef-", min_size=1, max_size=36))
+def test_nothing_that_looks_like_an_id_looks_like_a_secret(text: str) -> None:
+    """`Masking` does not examine ids, so nothing may be missed by that."""
+    assert masked_names(masked_shapes(text)) == text

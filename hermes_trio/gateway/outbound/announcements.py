@@ -60,7 +60,7 @@ def notify_active_sessions_of_shutdown(
             if place not in told:
                 told.add(place)
                 anchor = _anchor(place, ending.requester, turn)
-                chats.lane(place[0]).notice(text, thread_id=place[1], reply_to=anchor)
+                chats.notice(turn.source, text, reply_to=anchor)
     if ending.requester is None and not shutdown.control.quiet:
         for chat, thread_id in _connected_home_channels(home, chats):
             if (chat, thread_id) not in told:

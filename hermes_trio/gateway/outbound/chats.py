@@ -119,8 +119,11 @@ class Chats:
         self.notice(event.source, text, reply_to=reply_to)
 
     def notice(self, source: SessionSource, text: str, *, reply_to: str | None = None) -> None:
-        """Send a notice to the chat of a source. It is not stored."""
-        self.lane(Chat.of(source)).notice(text, thread_id=source.thread_id, reply_to=reply_to)
+        """Send a notice to the chat of a source. It is not stored. A person who reads the transcript sees
+        the events instead."""
+        chat = Chat.of(source)
+        if not self.traits(chat).shows_transcript:
+            self.lane(chat).notice(text, thread_id=source.thread_id, reply_to=reply_to)
 
     # --- while no turns begin ---
 
