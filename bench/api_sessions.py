@@ -42,8 +42,10 @@ ENDLESS = 100_000_000
 HELD = 200
 SESSIONS, AT_ONCE = 200, 20
 MILESTONES = (2_000, 6_000)
-LONG_MILESTONES = (2_000, 6_000, 20_000)
 """Numbers of turns after which memory and CPU are measured."""
+LONG_MILESTONES = (20_000, 60_000, 80_000, 100_000)
+"""The same for the long run. What is kept of sessions has reached its limit in bytes before the second."""
+LONG_SESSIONS = 1_000
 NOISE = 50
 """Kilobytes for 1,000 turns that count as no growth."""
 STEP = 1_000
@@ -55,13 +57,13 @@ def figures() -> Iterator[Figure]:
     with timed_model() as model:
         yield from _long_session(model)
         yield from _running_turns(model)
-        yield from _growth(model, MILESTONES)
+        yield from _growth(model, MILESTONES, SESSIONS)
 
 
 def main() -> int:
-    """Measure and print the growth over many turns; takes about two minutes."""
+    """Measure and print the growth over many turns; takes about five minutes."""
     with timed_model() as model:
-        show("growth", list(_growth(model, LONG_MILESTONES)))
+        show("growth", list(_growth(model, LONG_MILESTONES, LONG_SESSIONS)))
     return 0
 
 
@@ -195,17 +197,17 @@ async def _memory_of_turns(model: TimedModel, gateway: GatewayProcess, sessions:
 # --- growth ------------------------------------------------------------------------------------------
 
 
-def _growth(model: TimedModel, milestones: tuple[int, ...]) -> Iterator[Figure]:
+def _growth(model: TimedModel, milestones: tuple[int, ...], sessions: int) -> Iterator[Figure]:
     with gateway_process(model) as gateway:
         measured = [(0, gateway.kilobytes(), gateway.cpu())]
         for start, end in pairwise((0, *milestones)):
             for _ in range(start, end, STEP):
-                trio.run(partial(talk, gateway.port, AT_ONCE, STEP, sessions=SESSIONS))
+                trio.run(partial(talk, gateway.port, AT_ONCE, STEP, sessions=sessions))
                 model.times()
             time.sleep(1.0)
             measured.append((end, gateway.kilobytes(), gateway.cpu()))
     for (start, before, cpu_before), (end, after, cpu_after) in pairwise(measured):
-        name = f"turns {start + 1:,} to {end:,} in {SESSIONS} sessions"
+        name = f"turns {start + 1:,} to {end:,} in {sessions:,} sessions"
         turns = end - start
         growth = (after - before) / turns * 1000
         # The first turns import modules and fill caches.
