@@ -19,11 +19,11 @@ from .history import WHOLE, disarmed_rows, first_kept, messages_for, summary_of
 from .providers.earlier_messages import EarlierMessages
 from .providers.model_messages import Message
 
-MOST_BYTES = 32 << 20
+MOST_BYTES = 64 << 20
 """Limit for the conversations of all sessions that are kept."""
 ROWS_OF_A_STEP = 500
 """Rows that are made into messages at once: some milliseconds."""
-_BYTES_OF_A_MESSAGE = 300
+_BYTES_OF_A_MESSAGE = 600
 """About the size of a message in memory without its texts, which are those of its row."""
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from ...state.tables import sessions, transcript
 from ...state.tables.transcript import KnownRows, TranscriptRow, position
 
-MOST_BYTES = 32 << 20
+MOST_BYTES = 64 << 20
 """Limit for the transcripts of all sessions."""
-BYTES_OF_A_ROW = 400
+BYTES_OF_A_ROW = 700
 """About the size of a row in memory without its texts."""
 
 
