@@ -1,4 +1,4 @@
-"""What grows with sessions and turns: a turn in a long session and what other clients feel meanwhile, the
+"""Costs that grow with sessions and turns: a turn in a long session and what others feel meanwhile, the
 memory of a running turn, and the memory and CPU of many turns one after another.
 
 The gateway keeps the transcripts of its sessions in memory, up to a limit in bytes. Until that is reached,

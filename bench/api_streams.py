@@ -35,7 +35,7 @@ CUT_AFTER = 5
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What was read in `SECONDS`."""
+    """The figures that were read in `SECONDS`."""
 
     rate: float
     delays: list[float]

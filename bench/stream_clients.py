@@ -22,7 +22,7 @@ _WORD = re.compile(rb"~(\d+\.\d\d\d) ")
 
 
 class Counted(NamedTuple):
-    """What the clients have read since they were asked the last time."""
+    """The words that the clients have read since they were asked the last time."""
 
     at: float
     cpu: float

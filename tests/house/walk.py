@@ -39,6 +39,7 @@ PLUMBING = (
     "hermes_trio.testing.*",  # the platform in memory: the world outside
     "hermes_trio.platform.base_link",  # the link of that platform
     "hermes_trio.base.world",
+    "hermes_trio.base.byte_cache",  # a dictionary with a limit; the tree before kept nothing
     "hermes_trio.base.pulse",  # events that can happen again; the tree before used `trio.Event`, not counted
     "hermes_trio.log",
     "hermes_trio.host.*worker",  # batches for threads

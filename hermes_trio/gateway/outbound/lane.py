@@ -170,7 +170,8 @@ class Lane:
             await self._discard()
             return None
         try:
-            await self._delivery.store_receipts()
+            if self._delivery.receipts:
+                await self._delivery.store_receipts()
             wait = await self._send(link) if not self.held_for else None
         except FloodWait as flood:
             self._owes = True
@@ -210,7 +211,8 @@ class Lane:
         finally:
             # A receipt is stored with the attempt at the next row; this is the last one. Even a cancelled
             # task has it stored.
-            await self._delivery.store_receipts()  # noqa: ASYNC102
+            if self._delivery.receipts:
+                await self._delivery.store_receipts()  # noqa: ASYNC102
         return min((at - trio.current_time() for at in self._delivery.unsure.values()), default=None)
 
     async def _discard(self) -> None:

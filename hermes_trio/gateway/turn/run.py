@@ -74,8 +74,7 @@ class Turns:
             return True
         handle.run_id, handle.session_id = begun.run_id, begun.entry.session_id
         on_begin()
-        run = TurnRun(begun.entry, handle, begun.run_id, stream_key(begun.run_id), begun.turn_id)
-        self._set_chat(run)
+        run = self._new_run(begun, handle)
         async with AsyncExitStack() as journals:
             journal = await self._prepare(key, run, begun, journals)
             turn: TurnContext | None = None
@@ -195,13 +194,16 @@ class Turns:
             window=home.config.agent.gateway_auto_continue_freshness,
         )
 
-    def _set_chat(self, run: TurnRun) -> None:
-        """Set the chat that gets the answer, and the message that it replies to."""
-        rows, source = run.handle.rows, run.handle.source
+    def _new_run(self, begun: BegunTurn, handle: TurnHandle) -> TurnRun:
+        """Return the running turn, with the chat that gets its answer and the message that it replies to."""
+        rows, source = handle.rows, handle.source
+        chat = Chat.of(source) if source is not None else None
+        run = TurnRun(begun.entry, handle, begun.run_id, stream_key(begun.run_id), begun.turn_id, chat=chat)
         run.reply_to = rows[-1].event.message_id if rows else None
         if source is not None:
-            run.chat, run.thread_id = Chat.of(source), source.thread_id
+            run.thread_id = source.thread_id
             run.connection = self.chats.connections[source.platform, source.account]
+        return run
 
     def _stream(self, run: TurnRun) -> Stream | None:
         """Return the message in which the answer grows, if the chat can show it."""

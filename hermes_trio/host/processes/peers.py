@@ -58,7 +58,7 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What processes of the agent hold."""
+    """The sockets of processes of the agent."""
 
     inodes: set[int]
     users: set[int]
