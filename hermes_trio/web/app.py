@@ -136,11 +136,12 @@ class Web:
         config, world, database = home.config, home.world, home.database
         journals, reader, board = home.journals, home.reader, home.board
         control, running, connections = shutdown.control, work.running, chats.connections
-        post_message, answer_question = partial(post, gateway.mailbox), partial(give_answer, home)
+        post_message, deliver_request = partial(post, gateway.mailbox), partial(deliver, gateway.mailbox)
+        answer_question = partial(give_answer, home)
         open_questions, stop_and_drop = running.open_questions, partial(stop_session, home, running)
         runs = Runs(database, world, journals, running)
         conversations = Conversations(
-            database, config, world, control, connections, partial(deliver, gateway.mailbox), changes.note
+            database, config, world, control, connections, deliver_request, changes.note
         )
         metrics = Metrics(
             database,
@@ -157,7 +158,9 @@ class Web:
             HealthRoutes(self._version, home.path, database, board, control, running),
             MetricsRoutes(metrics, auth),
             SessionRoutes(home, work, open_questions, changes),
-            MessageRoutes(database, reader, config, world, control, connections, post_message, changes),
+            MessageRoutes(
+                database, reader, config, world, control, connections, post_message, deliver_request, changes
+            ),
             TurnRoutes(database, open_questions, answer_question, stop_and_drop, changes),
             CommandRoutes(database, config, work.sessions, connections, gateway.commands.obey, changes),
             EventRoutes(database, journals, control, home.life, changes),

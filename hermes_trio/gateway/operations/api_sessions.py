@@ -13,7 +13,6 @@ from collections.abc import Container
 from ...base.messages import SessionSource
 from ...base.world import World
 from ...config.schema import GatewayConfig
-from ...state.db.database import Database
 from ...state.rules.store import key_of
 from ...state.tables import sessions
 from ...state.tables.session_entry import SessionEntry
@@ -55,12 +54,10 @@ def title_of(text: str) -> str | None:
     return (line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1].rstrip()}…") or None
 
 
-async def find_or_create_session(
-    database: Database, config: GatewayConfig, world: World, session_id: str, title: str | None
-) -> tuple[SessionEntry, bool]:
-    """Return the session with this id, and whether it was created by this call."""
+def new_session(config: GatewayConfig, world: World, session_id: str, title: str | None) -> SessionEntry:
+    """Return a session of the API that is not stored yet."""
     source, at = source_of(session_id), world.time()
-    entry = SessionEntry(
+    return SessionEntry(
         session_key=key_of(source, config),
         session_id=session_id,
         created_at=at,
@@ -70,10 +67,10 @@ async def find_or_create_session(
         platform=API_PLATFORM,
         chat_type="dm",
     )
-    return await database.write(_find_or_create, entry)
 
 
-def _find_or_create(db: sqlite3.Connection, entry: SessionEntry) -> tuple[SessionEntry, bool]:
+def find_or_create(db: sqlite3.Connection, entry: SessionEntry) -> tuple[SessionEntry, bool]:
+    """Return the session with the id of this one, and whether it was created by this call."""
     # After a reset the session that took the place of this one has the same key and another id.
     known = sessions.by_id(db, entry.session_id) or sessions.open_by_key(db, entry.session_key)
     if known is None:

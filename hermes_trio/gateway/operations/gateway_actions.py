@@ -30,8 +30,12 @@ class PostMessage(Protocol):
     ) -> Posted: ...
 
 
-DeliverRequest = Callable[[StoredRequest], Awaitable[Posted]]
-"""Wakes the session of a stored message, and returns what becomes of it."""
+class DeliverRequest(Protocol):
+    """Wakes the session of a stored message, and returns what becomes of it."""
+
+    async def __call__(
+        self, request: StoredRequest, *, mode: Literal["queue", "steer"] = "queue"
+    ) -> Posted: ...
 
 
 class AnswerQuestion(Protocol):

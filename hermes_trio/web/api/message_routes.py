@@ -6,8 +6,9 @@ are also visible here.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,17 +20,18 @@ from ...base.messages import Attachment, AttachmentKind, MessageEvent
 from ...base.world import World
 from ...config.schema import GatewayConfig
 from ...gateway.ending.control import Control
+from ...gateway.intake.requests import StoredRequest, store_request
 from ...gateway.operations.api_sessions import (
-    find_or_create_session,
+    find_or_create,
+    new_session,
     reachable_origin,
     title_of,
 )
-from ...gateway.operations.gateway_actions import (
-    PostMessage,
-)
+from ...gateway.operations.gateway_actions import DeliverRequest, PostMessage
 from ...journal.session_reader import SessionReader
 from ...state.db.database import Database
 from ...state.tables import sessions
+from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
 from ...state.tables.turns import TurnRow
 from ..http.http_errors import Draining, NotThere, Refusal, json_response, read_json
@@ -67,6 +69,7 @@ class MessageRoutes:
     control: Control
     connected: Container[tuple[str, str]]
     post: PostMessage
+    deliver: DeliverRequest
     changes: ChangeFeed
 
     async def every(self, request: Request) -> Response:
@@ -106,14 +109,31 @@ class MessageRoutes:
         if not body.text.strip() and not body.attachments:
             raise Refusal(400, "no_text", "The message is empty.", "Send a text, or attachments.")
         session_id = id_of(request)
-        entry = await self.database.read(sessions.by_id, session_id)
-        if entry is None:
+        found = await self.database.read(sessions.by_id, session_id)
+        if found is None:
             if not self.control.takes_turns:
                 raise Draining
-            entry, _ = await find_or_create_session(
-                self.database, self.config, self.world, session_id, title_of(body.text)
-            )
-        event = MessageEvent(
+            new = new_session(self.config, self.world, session_id, title_of(body.text))
+            entry, stored = await self.database.write(self._store_first, body, new)
+            posted = await self.deliver(stored, mode=body.mode)
+        else:
+            entry = found
+            posted = await self.post(entry.session_key, self._event(body, entry), mode=body.mode)
+        self.changes.note(entry.session_id)
+        answer = {"message_id": str(posted.inbox_id), "run_id": posted.run_id, "status": posted.status}
+        return json_response(answer, 202)
+
+    def _store_first(
+        self, db: sqlite3.Connection, body: NewMessage, new: SessionEntry
+    ) -> tuple[SessionEntry, StoredRequest]:
+        """Store a session, unless there is one already, with a message."""
+        entry, _ = find_or_create(db, new)
+        event = replace(self._event(body, entry), run_id=self.world.new_id())
+        return entry, store_request(db, event, entry.session_key, self.world.time())
+
+    def _event(self, body: NewMessage, entry: SessionEntry) -> MessageEvent:
+        """Return the event for a message to this session."""
+        return MessageEvent(
             reachable_origin(entry, self.connected),
             body.text,
             attachments=tuple(
@@ -122,10 +142,6 @@ class MessageRoutes:
             ),
             idempotency_key=body.idempotency_key,
         )
-        posted = await self.post(entry.session_key, event, mode=body.mode)
-        self.changes.note(entry.session_id)
-        answer = {"message_id": str(posted.inbox_id), "run_id": posted.run_id, "status": posted.status}
-        return json_response(answer, 202)
 
 
 def _message_id(row: TranscriptRow) -> str:

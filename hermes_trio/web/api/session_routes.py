@@ -16,7 +16,7 @@ from starlette.responses import Response
 from ...base.events import ApprovalRequest
 from ...base.ids import path_safe_id
 from ...gateway.home.open_home import Home
-from ...gateway.operations.api_sessions import find_or_create_session
+from ...gateway.operations.api_sessions import find_or_create, new_session
 from ...gateway.operations.gateway_actions import OpenQuestions
 from ...gateway.operations.session_removal import remove_session
 from ...gateway.outbound.exact_text import on_one_line
@@ -72,9 +72,8 @@ class SessionRoutes:
         session instead."""
         body = await read_json(request, NewSession)
         session_id = path_safe_id(body.id) if body.id is not None else self.home.world.new_id()
-        entry, is_new = await find_or_create_session(
-            self.home.database, self.home.config, self.home.world, session_id, body.title
-        )
+        new = new_session(self.home.config, self.home.world, session_id, body.title)
+        entry, is_new = await self.home.database.write(find_or_create, new)
         self.changes.note(entry.session_id)
         return json_response(self._shown(entry), 201 if is_new else 200)
 

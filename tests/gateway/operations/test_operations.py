@@ -13,7 +13,8 @@ from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.intake.requests import NoTurnsNow, Posted, StoredRequest
 from hermes_trio.gateway.operations.api_sessions import (
     SessionUnreachable,
-    find_or_create_session,
+    find_or_create,
+    new_session,
     reachable_origin,
     source_of,
     title_of,
@@ -40,7 +41,7 @@ NO_NAMES = RequestTarget(None, None, "")
 def conversations(gateway: Gateway, created: list[str]) -> Conversations:
     """The conversations of this gateway; their messages are stored and begin no turn."""
 
-    async def deliver(request: StoredRequest) -> Posted:
+    async def deliver(request: StoredRequest, *, mode: str = "queue") -> Posted:
         await trio.lowlevel.checkpoint()
         return Posted(request.inbox_id, "run", "queued")
 
@@ -132,15 +133,17 @@ async def test_a_history_for_a_chat_session_is_refused(stage: Stage) -> None:
 
 async def test_a_session_is_created_once(stage: Stage) -> None:
     async with stage.life() as gateway:
-        parts = gateway.home.database, gateway.home.config, gateway.home.world
-        entry, is_new = await find_or_create_session(*parts, "mine", "A title")
+        home = gateway.home
+        first = new_session(home.config, home.world, "mine", "A title")
+        entry, is_new = await home.database.write(find_or_create, first)
         assert (entry.session_id, entry.display_name, entry.origin, is_new) == (
             "mine",
             "A title",
             source_of("mine"),
             True,
         )
-        again, is_new = await find_or_create_session(*parts, "mine", "Another title")
+        second = new_session(home.config, home.world, "mine", "Another title")
+        again, is_new = await home.database.write(find_or_create, second)
         assert (again.display_name, is_new) == ("A title", False)
 
 

@@ -34,6 +34,15 @@ async def test_a_run_costs_no_more_than_a_chat_completion(web_stage: WebStage) -
             assert await life.cost() == Cost(3 + first, reads=2 + first, journal=3)
 
 
+async def test_a_message_on_the_page_costs_no_more_than_a_chat_completion(web_stage: WebStage) -> None:
+    async with counted_web(web_stage) as (http, life):
+        for first in (1, 0, 0):
+            answered = await http.post("/api/sessions/one/messages", json={"text": "hi"})
+            assert answered.status_code == 202
+            # The session is read before, because a message may go to a session of any platform.
+            assert await life.cost() == Cost(3 + first, reads=3 + first, journal=3)
+
+
 async def test_an_answer_in_a_chat_adds_its_attempt_and_its_receipt(web_stage: WebStage) -> None:
     async with counted_web(web_stage) as (_, life):
         for first in (1, 0, 0):
