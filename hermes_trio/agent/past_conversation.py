@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from ..state.tables.compactions import Compaction
-from ..state.tables.transcript import TranscriptRow
+from ..state.tables.transcript import TranscriptRow, bytes_of
 from .compaction import tokens
 from .history import WHOLE, disarmed_rows, first_kept, messages_for, summary_of
 from .providers.earlier_messages import EarlierMessages
@@ -23,7 +23,7 @@ MOST_BYTES = 64 << 20
 """Limit for the conversations of all sessions that are kept."""
 ROWS_OF_A_STEP = 500
 """Rows that are made into messages at once: some milliseconds."""
-_BYTES_OF_A_MESSAGE = 600
+_BYTES_OF_A_MESSAGE = 300
 """About the size of a message in memory without its texts, which are those of its row."""
 
 
@@ -44,11 +44,13 @@ class PastConversation:
     tokens: int = 0
     """The estimated number of tokens of the messages."""
     earlier: EarlierMessages = field(default_factory=EarlierMessages)
+    bytes_of_rows: int = 0
+    """About the size of the rows, which may be in memory for this alone."""
 
     @property
     def size(self) -> int:
         """The bytes in memory, about."""
-        return self.earlier.bytes + _BYTES_OF_A_MESSAGE * len(self.rows)
+        return self.bytes_of_rows + self.earlier.bytes + _BYTES_OF_A_MESSAGE * len(self.messages)
 
 
 async def continued(
@@ -73,11 +75,12 @@ async def continued(
         await _pause_after(step)
     split = past.split if past.split < known else first_kept(disarmed, compaction, known)
     summary = summary_of([*disarmed, opening], split, compaction) if compaction.summary else []
-    start = max(known, split)
+    start, bytes_of_rows = max(known, split), past.bytes_of_rows + sum(map(bytes_of, rows[known:]))
     if summary != past.summary:
         past, start = PastConversation(compaction), split
         _add(past, summary)
     past.rows, past.disarmed, past.split, past.summary = rows, disarmed, split, summary
+    past.bytes_of_rows = bytes_of_rows
     for step in _steps(disarmed, start):
         _add(past, messages_for(step, compaction))
         await _pause_after(step)

@@ -152,3 +152,12 @@ async def test_a_cancelled_continuation_leaves_what_was_kept_as_it_was() -> None
         await continued(past, rows, opening_of(2_001, "x"), WHOLE)
     assert scope.cancelled_caught
     check(past, rows[:100], opening_of(101, "x"), WHOLE)
+
+
+async def test_the_size_counts_the_texts_of_all_rows_before_they_are_encoded() -> None:
+    """The rows may have left every other memory."""
+    rows = [TranscriptRow("user", "x" * 1_000_000, 1.0, number, id=number) for number in range(1, 5)]
+    kept = Compaction(kept=(3, 0, 0), summary="- It works.")
+    past = await continued(None, rows[:3], opening_of(4, "x"), kept)
+    assert past.size > 3_000_000
+    assert (await continued(past, rows, opening_of(5, "x"), kept)).size > 4_000_000

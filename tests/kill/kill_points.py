@@ -79,7 +79,7 @@ def naming(point: KillPoint) -> Iterator[None]:
     """Name the moment of the kill in an error of the block."""
     try:
         yield
-    except BaseException as error:
+    except BaseException as error:  # whatever it is, it goes on with the note
         error.add_note(f"The gateway was killed {point}.")
         raise
 

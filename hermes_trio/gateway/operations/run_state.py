@@ -127,7 +127,7 @@ class Runs:
             return state if await self.drop(state) else None
         try:
             await self.database.write(turns.note_stop, state.session_id, self.world.time())
-        except BaseException:
+        except BaseException:  # a disk that fails, or that hangs until the caller is cancelled
             state.task.end(Outcome.STOPPED)
             raise
         return state

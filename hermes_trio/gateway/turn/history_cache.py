@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...state.tables import sessions, transcript
-from ...state.tables.transcript import KnownRows, TranscriptRow, position
+from ...state.tables.transcript import KnownRows, TranscriptRow, bytes_of, position
 
 MOST_BYTES = 64 << 20
 """Limit for the transcripts of all sessions."""
-BYTES_OF_A_ROW = 700
-"""About the size of a row in memory without its texts."""
 
 
 @dataclass(slots=True)
@@ -46,13 +44,8 @@ def extended(
         session_id,
         (*former.rows, *rows),
         max([former.newest, *(row.id or 0 for row in rows)]),
-        former.size + sum(map(_size, rows)),
+        former.size + sum(map(bytes_of, rows)),
     )
-
-
-def _size(row: TranscriptRow) -> int:
-    texts = (row.content, row.reasoning, row.opaque, *(call.arguments for call in row.tool_calls))
-    return BYTES_OF_A_ROW + sum(len(text) for text in texts if text)
 
 
 def stored_history(db: sqlite3.Connection, key: str, session_id: str) -> tuple[str, list[TranscriptRow]]:

@@ -18,6 +18,9 @@ import msgspec
 
 from ..db.column_text import read_stored, storable
 
+_BYTES_WITHOUT_TEXTS = 700
+"""About the size of a row in memory without its texts, as measured."""
+
 Role = Literal["user", "assistant", "tool", "system"]
 
 
@@ -155,6 +158,12 @@ class KnownRows:
 def position(row: TranscriptRow) -> tuple[int, int, int]:
     """Return the position of a stored row in its transcript. Rows without a turn come first."""
     return row.turn_id or 0, row.place, row.id or 0
+
+
+def bytes_of(row: TranscriptRow) -> int:
+    """Return about the size of a row in memory."""
+    texts = (row.content, row.reasoning, row.opaque, *(call.arguments for call in row.tool_calls))
+    return _BYTES_WITHOUT_TEXTS + sum(len(text) for text in texts if text)
 
 
 def load_after(db: sqlite3.Connection, session_id: str, known: KnownRows) -> tuple[list[TranscriptRow], bool]:
