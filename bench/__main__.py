@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from . import api_sessions, drain, start, storage, turn, web
+from . import api_sessions, drain, sandbox_cost, start, storage, turn, web
 
 BENCHMARKS = {
     "drain": drain.main,
     "growth": api_sessions.main,
+    "sandbox": sandbox_cost.main,
     "start": start.main,
     "storage": storage.main,
     "turn": turn.main,

@@ -157,8 +157,8 @@ def _react(said: str, before: str, request: ModelRequest, call_id: str) -> Gener
         question = {"question": _QUESTION, "choices": _COLOURS}
         return (yield from call("I have a question.", "clarify", question))
     elif _DANGER.match(said):
-        text = "I make a directory and remove it again. Removing needs your yes."
-        return (yield from call(text, "terminal", {"command": _REMOVES}))
+        text = "I make a directory outside of my sandbox and remove it again. That needs your yes."
+        return (yield from call(text, "terminal", {"command": _REMOVES, "needs": ["everything"]}))
     elif _HELLO.match(said):
         yield from _stream(ABOUT, pause=0.02)
     else:

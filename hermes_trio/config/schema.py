@@ -187,13 +187,23 @@ class TerminalConfig(Section, frozen=True):
 
     cwd: Annotated[
         str | None,
-        Meta(description="Directory in which commands start. Left out: that of the gateway."),
+        Meta(description="The work directory: commands start there and may write there."),
     ] = None
     timeout: Annotated[Seconds, Meta(description="Seconds that a foreground command may take.")] = 180
     env_passthrough: Annotated[
         tuple[str, ...],
         Meta(description="Environment variables that commands see although they may be secret."),
     ] = ()
+    sandbox: Annotated[
+        Literal["auto", "bubblewrap", "landlock", "off"],
+        Meta(description="What confines commands; auto is the best one that works on this machine."),
+    ] = "auto"
+    network: Annotated[
+        Literal["ask", "on", "off"],
+        Meta(description="Network for commands: after a yes, always, or never."),
+    ] = "ask"
+    readable: Annotated[tuple[str, ...], Meta(description="Hidden paths that commands may read.")] = ()
+    writable: Annotated[tuple[str, ...], Meta(description="More paths that commands may write.")] = ()
 
 
 class ApprovalsConfig(Section, frozen=True):

@@ -48,7 +48,7 @@ from .outbound.announcements import owe_stuck
 from .outbound.chats import Address, Chats, home_channels_of
 from .outbound.gone_chats import GoneChats
 from .outbound.rows import Chat
-from .processes.command import CommandRunner
+from .processes.command import CommandRunner, open_commands
 from .router import Router
 from .session.work import Work
 from .startup.catch_up import CatchUp
@@ -139,7 +139,7 @@ async def serve(
                 )
                 connections = {(a.name, a.account): Connection(a, board, secrets) for a in setup.adapters}
                 await _take_over(home, shutdown, connections, guard)
-                commands = CommandRunner(home, shutdown, guard)
+                commands = await open_commands(home, shutdown, guard)
                 await _connected(home, shutdown, connections, commands, agent, setup.doors, task_status)
                 await store_report(home, shutdown)
             ending = _left_behind(home, shutdown)

@@ -8,7 +8,6 @@ takes it back. A blocked command cannot be allowed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -18,8 +17,10 @@ import trio
 from ..base.recent import Recent
 from ..state.tables import meta
 from ..state.tables.approvals import ALWAYS
+from .needs import kinds_of
 from .safety.judge import judge, places_here
-from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes
+from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes, Verdict, one_command
+from .sandbox.views import NOTHING, Grants
 from .tool import Approval, ToolFailed, Workplace
 
 MOST_REMEMBERED = 1000
@@ -36,13 +37,27 @@ class Permissions:
     async def permit(self, command: str, place: Workplace, *, cwd: Path, after: str = "") -> None:
         """Return if the command may run in `cwd`, in a shell that has run the text `after` before it. Raises
         `ToolFailed` if not."""
-        places = places_here(place.home, cwd, place.cwd)
-        verdict = await trio.to_thread.run_sync(judge, command, places, after, abandon_on_cancel=True)
-        if isinstance(verdict, Blocked):
-            raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
+        verdict = await _judged(command, place, cwd, after)
         if isinstance(verdict, NeedsYes):
             kinds = {kind: _stored_as(kind, command) for kind in verdict.kinds}
             await self.require(kinds, Approval(command, place=str(cwd)), place)
+
+    async def grant(self, command: str, needs: Grants, place: Workplace, *, cwd: Path) -> Grants:
+        """Return what the command gets beyond its sandbox. Where there is no sandbox, it is judged instead.
+        Raises `ToolFailed` if it may not run."""
+        if not place.sandbox.confines:
+            await self.permit(command, place, cwd=cwd)
+            return NOTHING
+        network = place.config.terminal.network
+        if network == "off" and needs.network:
+            raise ToolFailed(f"The owner has turned the network off for commands. {_NO_WAY_AROUND}")
+        asked = msgspec.structs.replace(needs, network=needs.network and network == "ask")
+        kinds = dict(kinds_of(asked, command))
+        if needs.everything and isinstance(verdict := await _judged(command, place, cwd), NeedsYes):
+            kinds |= {kind: _stored_as(kind, command) for kind in verdict.kinds}
+        if kinds:
+            await self.require(kinds, Approval(command, place=str(cwd)), place)
+        return msgspec.structs.replace(needs, network=needs.network or network == "on")
 
     async def require(self, kinds: Mapping[str, str], approval: Approval, place: Workplace) -> None:
         """Return if a person has allowed, or now allows, each of these kinds of harm. `kinds` maps a kind to
@@ -80,13 +95,17 @@ class Permissions:
         self._of_session[session_id] = self._of_session.get(session_id, set()) | set(names)
 
 
+async def _judged(command: str, place: Workplace, cwd: Path, after: str = "") -> Verdict:
+    """Return the verdict on a command. Raises `ToolFailed` if nobody can allow it."""
+    places = places_here(place.home, cwd, place.cwd)
+    verdict = await trio.to_thread.run_sync(judge, command, places, after, abandon_on_cancel=True)
+    if isinstance(verdict, Blocked):
+        raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")
+    return verdict
+
+
 def _stored_as(kind: str, command: str) -> str:
     """Return the name under which an allowance is stored. If the effect of a command is unknown, or if it
     changes the gateway or sets up code that runs later, the allowance is for this one command: a yes to the
     kind would allow everything."""
     return one_command(kind, command) if kind in (UNSEEN, UNREADABLE, GATEWAY, LATER) else kind
-
-
-def one_command(kind: str, text: str) -> str:
-    """Return the name of an allowance for this one text."""
-    return f"{kind} (one command, {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]})"

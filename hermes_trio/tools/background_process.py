@@ -50,6 +50,8 @@ class BackgroundProcess:
     """The directory in which it was started."""
     notify: bool = False
     """True if its end starts a turn, unless the model has been told of the end by then."""
+    is_confined: bool = False
+    """True if it runs in a sandbox and was granted nothing: whatever it is told to do stays in there."""
     told: bool = False
     """True if the model has been told of its end."""
     ended_at: float | None = None

@@ -28,7 +28,7 @@ from .safety.protected_paths import Level, folded, is_below, level_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _NO_FILES = ("/proc", "/sys", "/dev")
 _READABLE_AT_HOME = (("soul.md",), ("memories",))
@@ -56,11 +56,20 @@ def files_of(home: Path, session_id: str) -> Path:
 
 class Territory:
     """The paths that tools may use. Relative paths begin at `cwd`. The gateway's `home` is out of bounds,
-    except for `files`, which may be read."""
+    except for `temporary`, the session's own directory, and for what is `readable`."""
 
-    def __init__(self, home: Path, cwd: Path, files: Path | None = None) -> None:
-        self.cwd = cwd
-        self._files = folded(os.path.realpath(files)) if files else None
+    def __init__(
+        self,
+        home: Path,
+        cwd: Path,
+        readable: Iterable[Path] = (),
+        temporary: Path | None = None,
+        outside: Callable[[Path], Path] = Path,
+    ) -> None:
+        """`outside` returns the name outside of the sandbox of a path that a command uses."""
+        self.cwd, self._outside = cwd, outside
+        self._readable = tuple(folded(os.path.realpath(one)) for one in readable)
+        self._temporary = folded(os.path.realpath(temporary)) if temporary else None
         self._home = folded(os.path.realpath(home))
         self._cwd = folded(os.path.realpath(cwd))
 
@@ -69,7 +78,7 @@ class Territory:
         if "\0" in text or not text.strip():
             raise PathRefused(repr(text), "is no path.")
         try:
-            real = Path(os.path.realpath(self.cwd / Path(text).expanduser()))
+            real = Path(os.path.realpath(self._outside(self.cwd / Path(text).expanduser())))
         except (OSError, RuntimeError, ValueError) as error:
             raise PathRefused(text, f"cannot be resolved: {error}.") from error
         if why := self.judge(real, writing=writing):
@@ -81,6 +90,8 @@ class Territory:
         parts = folded(real.as_posix())
         if any(is_below(parts, folded(top)) for top in _NO_FILES):
             return "belongs to the system and is no ordinary file."
+        if not writing and any(is_below(parts, top) for top in self._readable):
+            return None
         level = level_of(parts)
         if level is Level.SECRET:
             return "holds credentials, which tools neither read nor write."
@@ -90,15 +101,15 @@ class Territory:
             return None
         if self._cwd != self._home and is_below(self._cwd, self._home) and is_below(parts, self._cwd):
             return None  # the owner lets the agent work within the home
-        if not writing and self._files and is_below(parts, self._files):
+        if self._temporary and is_below(parts, self._temporary):
             return None
         if not writing and any(is_below(parts, self._home + each) for each in _READABLE_AT_HOME):
             return None
         return "is in the gateway's own home, which tools leave alone."
 
 
-def needs_yes(real: Path) -> bool:
-    """Return whether a resolved path is written only with a person's yes."""
+def runs_later(real: Path) -> bool:
+    """Return whether the file at a resolved path runs later, or programs obey it."""
     return level_of(folded(real.as_posix())) is not None
 
 

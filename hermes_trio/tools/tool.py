@@ -38,6 +38,8 @@ from ..log import Log
 from ..masking.redaction import Masking
 from ..state.db.database import Database
 from .background_process import BackgroundProcess
+from .sandbox.session_sandbox import SessionSandbox
+from .sandbox.views import NOTHING, Grants
 
 LONGEST_RUN = 420.0
 """Seconds that a call may take, unless its tool has another limit."""
@@ -92,6 +94,10 @@ class Workplace(Protocol):
         """The directory in which commands start and relative paths begin."""
 
     @property
+    def sandbox(self) -> SessionSandbox:
+        """The sandbox of the session's commands."""
+
+    @property
     def config(self) -> GatewayConfig: ...
     @property
     def masking(self) -> Masking:
@@ -103,20 +109,22 @@ class Workplace(Protocol):
     def database(self) -> Database: ...
 
     def running(
-        self, command: Sequence[str] | str, *, cwd: Path | None = None
+        self, command: Sequence[str] | str, *, cwd: Path | None = None, grants: Grants = NOTHING
     ) -> AbstractAsyncContextManager[ChildProcess]:
-        """Run a command for as long as the block."""
+        """Run a command for as long as the block, in the sandbox with these grants."""
 
     async def start_background(
         self,
         command: Sequence[str] | str,
         *,
         cwd: Path | None = None,
+        grants: Grants = NOTHING,
         notify: bool = False,
         watch: Sequence[str] = (),
     ) -> BackgroundProcess:
-        """Start a command that belongs to the session and goes on after the turn. With `notify` its end
-        starts a turn; with `watch` the model is told of lines that hold one of these texts."""
+        """Start a command that belongs to the session and goes on after the turn, in the sandbox with these
+        grants. With `notify` its end starts a turn; with `watch` the model is told of lines that hold one of
+        these texts."""
 
     def background(self) -> list[BackgroundProcess]:
         """Return the background processes of the session, including those that ended recently."""

@@ -32,6 +32,7 @@ from hermes_trio.config.schema import (
     McpServerConfig,
     ModelConfig,
     PlatformConfig,
+    TerminalConfig,
 )
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.platform.contract import Dialect, Traits
@@ -139,6 +140,7 @@ async def open_scene(
     fallback: FallbackConfig | None = None,
     dialect: Dialect = "plain",
     model: Model | None = None,
+    terminal: TerminalConfig | None = None,
 ) -> AsyncIterator[Scene]:
     """Open a gateway with the agent. `model` answers in place of the model server."""
     bench, platform = ToolBench(), MemoryPlatform(traits=Traits(edits=True, dialect=dialect))
@@ -157,6 +159,7 @@ async def open_scene(
             display=DisplayConfig(busy_input_mode=mode),
             platforms={"memory": PlatformConfig(allow_from="all", allow_admin_from=("42",))},
             mcp_servers=servers or {},
+            terminal=terminal or TerminalConfig(),
         )
         tools = bench.tools if tools is None else tools
         agent: AbstractAsyncContextManager[Agent]

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from hermes_trio.agent.delegate import NAME
-from hermes_trio.config.schema import AgentConfig
+from hermes_trio.config.schema import AgentConfig, TerminalConfig
 from hermes_trio.testing.model_replies import Reply, refused
 from hermes_trio.tools.all_tools import TOOLSETS, toolbox
 from hermes_trio.tools.builtin.clarify import NOBODY
@@ -71,7 +71,8 @@ async def test_a_refusal_is_one_short_line_in_the_log(
 async def test_files_are_written_read_changed_and_found(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     path = str(tmp_path / "work/deep/a.txt")
-    async with open_scene(tmp_path / "home", tools=toolbox()) as scene:
+    terminal = TerminalConfig(cwd=str(tmp_path / "work"))
+    async with open_scene(tmp_path / "home", tools=toolbox(), terminal=terminal) as scene:
         edits = [{"old_string": "two", "new_string": "2"}]
         scene.server.answers(
             Reply()

@@ -22,6 +22,9 @@ from hermes_trio.masking.known_secrets import masking_of
 from hermes_trio.masking.redaction import Masking
 from hermes_trio.state.db.database import Database
 from hermes_trio.tools.background_process import BackgroundProcess
+from hermes_trio.tools.paths import files_of
+from hermes_trio.tools.sandbox.session_sandbox import SandboxKind, SessionSandbox
+from hermes_trio.tools.sandbox.views import NOTHING, Grants, Room
 from hermes_trio.tools.tool import Approval, Result, Tool
 
 
@@ -42,6 +45,21 @@ class Desk:
     sent: list[tuple[str, bytes, str]] = field(default_factory=list)
     """The files that were sent: name, content, caption."""
     takes_files: bool = True
+    kind: SandboxKind = SandboxKind.OFF
+    """The sandbox of commands."""
+
+    @property
+    def sandbox(self) -> SessionSandbox:
+        terminal = self.config.terminal
+        room = Room(
+            home=self.home,
+            work=self.cwd,
+            scratch=self.home / "scratch" / self.session_id,
+            files=files_of(self.home, self.session_id),
+            readable=tuple(map(Path, terminal.readable)),
+            writable=tuple(map(Path, terminal.writable)),
+        )
+        return SessionSandbox(self.kind, room)
 
     @property
     def masking(self) -> Masking:
@@ -53,15 +71,16 @@ class Desk:
         return self.store
 
     def running(
-        self, command: Sequence[str] | str, *, cwd: Path | None = None
+        self, command: Sequence[str] | str, *, cwd: Path | None = None, grants: Grants = NOTHING
     ) -> AbstractAsyncContextManager[ChildProcess]:
         assert self.guard is not None, "this test starts no processes"
         name = f"desk-{secrets.token_hex(8)}"
+        confined = self.sandbox.confine(command, cwd or self.cwd, grants)
         return running(
             name,
-            command,
-            cwd=cwd or self.cwd,
-            env=os.environ,
+            confined.command,
+            cwd=confined.cwd,
+            env={**os.environ, **confined.variables},
             spool=self.home / "spools" / name,
             guard=self.guard,
             ending=trio.Event(),
@@ -72,6 +91,7 @@ class Desk:
         command: Sequence[str] | str,
         *,
         cwd: Path | None = None,
+        grants: Grants = NOTHING,
         notify: bool = False,
         watch: Sequence[str] = (),
     ) -> BackgroundProcess:

@@ -52,6 +52,7 @@ from ...state.rules.original_home import unused
 from ...state.tables import inbox, meta, outbox
 from ...state.tables.approvals import ALWAYS
 from ..probes import ask_model, ask_servers
+from ..sandbox_check import sandbox_findings
 from ..start_check import web_and_model_findings
 from .service_command import ON_A_MAC, find_service, service_file
 
@@ -207,6 +208,12 @@ def conversation(installation: Installation) -> Iterator[Finding]:
 
 def _when(at: float) -> str:
     return f"on {datetime.fromtimestamp(at).astimezone():%Y-%m-%d at %H:%M}"
+
+
+def sandbox(installation: Installation) -> Iterator[Finding]:
+    """Check what confines the commands of the agent."""
+    if installation.loaded is not None:
+        yield from sandbox_findings(installation.home, installation.loaded.config)
 
 
 def directory(installation: Installation) -> Iterator[Finding]:
@@ -374,6 +381,7 @@ CHECKS: Sequence[Check] = (
     model,
     tool_servers,
     platforms,
+    sandbox,
     directory,
     original,
     disk,

@@ -33,6 +33,7 @@ from ...gateway.ending.triggers import obey_signals, run_planned_stop_watcher, w
 from ...gateway.facade import Gateway
 from ...gateway.links.adapters import find_adapters
 from ...gateway.outbound.texts import database_damaged
+from ...gateway.processes.command import CommandRunner
 from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
@@ -145,6 +146,7 @@ async def _run(
                 if gateway.home.database.damaged_copy is not None:
                     _print(database_damaged(gateway.home.database.damaged_copy.name))
                 services.start_soon(_print_refusals, gateway.home.board)
+                _print_sandbox(gateway.work.background.commands)
                 _print_next_steps(home, watched_by, web)
                 _spare_collector()
             services.cancel_scope.cancel(reason="the gateway has ended")
@@ -164,6 +166,15 @@ def _print(text: str) -> None:
     """Print a line. A closed output is no error: after a restart in place the terminal may be closed."""
     with suppress(OSError):
         click.echo(text)
+
+
+def _print_sandbox(commands: CommandRunner) -> None:
+    """Print what confines the commands of the agent, and where they work."""
+    available = commands.available
+    if available.confines:
+        _print(f"Commands: under {available.kind}, in {commands.work}")
+    else:
+        _print(f"warning: no sandbox confines the commands of the agent. {available.remedy}")
 
 
 def _print_next_steps(home: Path, watched_by: Supervisor, web: Web) -> None:

@@ -6,6 +6,7 @@
 | done messages, and their attachments | `retention.inbox_days` |
 | sent messages | `retention.outbox_days` |
 | the output and the rows of child processes | `retention.spool_days` after their end |
+| the temporary files of a session's commands | `retention.spool_days` after its last command |
 | sessions with all their data; the endings of former lives | `retention.session_days` after their last use |
 
 A file is deleted when its row is old enough. A file without a row (a kill came between the two) is deleted
@@ -23,7 +24,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,7 +49,7 @@ log = Log(__name__)
 
 async def keep_house(home: Home, guard: Guard | None) -> None:
     """Run a round every hour, until cancelled."""
-    hourly = (_note_ends, _forget_rows, _forget_outputs, _forget_files, _forget_sessions)
+    hourly = (_note_ends, _forget_rows, _forget_outputs, _forget_scratch, _forget_files, _forget_sessions)
     with home.worker("upkeep") as runner:
         due = trio.current_time() + FIRST
         for number in itertools.count():
@@ -101,6 +103,18 @@ def _remove_outputs(spools: Path, old: Iterable[str], known: set[str], before: f
         for entry in os.scandir(spools):
             if entry.name not in known and entry.stat(follow_symlinks=False).st_mtime < before:
                 os.unlink(entry.path)
+
+
+async def _forget_scratch(home: Home, _: Guard | None, runner: Runner) -> None:
+    before = home.world.time() - home.config.retention.spool_days * DAY
+    used = {row.session_id for row in await home.database.read(processes.alive)}
+    await finished(runner, lambda: _remove_scratch(home.path / "scratch", used, before))
+
+
+def _remove_scratch(scratch: Path, used: Collection[str], before: float) -> None:
+    for session in list(scratch.iterdir()) if scratch.exists() else ():
+        if session.name not in used and session.stat().st_mtime < before:
+            shutil.rmtree(session, ignore_errors=True)
 
 
 async def _forget_files(home: Home, _: Guard | None, runner: Runner) -> None:

@@ -35,6 +35,7 @@ from ...state.tables import inbox, processes, sessions
 from ...state.tables.session_entry import SessionEntry
 from ...tools.background_process import BackgroundProcess, OutputWatch
 from ...tools.output import MARGIN, cleaned, latest
+from ...tools.sandbox.views import NOTHING, Grants
 from ..home.open_home import Home
 from ..outbound import texts
 from ..outbound.chats import Chats
@@ -85,11 +86,17 @@ class Background:
     # --- processes ---
 
     async def start(
-        self, entry: SessionEntry, command: Command, *, cwd: Path | None = None, notify: bool = False
+        self,
+        entry: SessionEntry,
+        command: Command,
+        *,
+        cwd: Path,
+        grants: Grants = NOTHING,
+        notify: bool = False,
     ) -> BackgroundProcess:
         """Start a command that goes on after the turn. Raises `TooManyProcesses`, and the errors of
         `CommandRunner.running`."""
-        process: BackgroundProcess = await self._nursery.start(self._run, entry, command, cwd, notify)
+        process: BackgroundProcess = await self._nursery.start(self._run, entry, command, cwd, grants, notify)
         return process
 
     def of_session(self, session_id: str) -> list[BackgroundProcess]:
@@ -127,7 +134,8 @@ class Background:
         self,
         entry: SessionEntry,
         command: Command,
-        cwd: Path | None,
+        cwd: Path,
+        grants: Grants,
         notify: bool,
         *,
         task_status: trio.TaskStatus[BackgroundProcess] = trio.TASK_STATUS_IGNORED,
@@ -141,7 +149,12 @@ class Background:
         try:
             with trio.CancelScope() as scope:
                 async with self.commands.running(
-                    entry.session_id, command, cwd=cwd, process_id=process_id, background=True
+                    entry.session_id,
+                    command,
+                    cwd=cwd,
+                    grants=grants,
+                    process_id=process_id,
+                    background=True,
                 ) as child:
                     process = BackgroundProcess(
                         process_id,
@@ -150,8 +163,9 @@ class Background:
                         joined(command),
                         child,
                         world.time(),
-                        cwd or Path.cwd(),
+                        cwd,
                         notify,
+                        is_confined=self.commands.confines and grants == NOTHING,
                     )
                     self._processes[process] = scope
                     task_status.started(process)

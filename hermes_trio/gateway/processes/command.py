@@ -1,8 +1,7 @@
-"""Commands that the agent runs, each for as long as a block.
+"""Commands that the agent runs, each for as long as a block and in the sandbox of its session.
 
 Each has a row from its first moment on, so that the next life can find it after a kill, and a spool file with
-its output. This module may touch the table of processes and `host.processes`; it knows no session and no
-turn.
+its output. This module may touch the table of processes, the sandbox and `host.processes`; it knows no turn.
 """
 
 from __future__ import annotations
@@ -12,17 +11,26 @@ import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import trio
 
 from ...base.errors import StoreError
 from ...host.files.private_files import make_private_dir
+from ...host.loop.worker import finished
 from ...host.processes.guard import Guard
 from ...host.processes.process_groups import ChildProcess, running
+from ...log import Log
 from ...state.tables import processes
+from ...tools.paths import files_of
+from ...tools.sandbox.available import NO_SANDBOX, Available, choose
+from ...tools.sandbox.session_sandbox import SessionSandbox
+from ...tools.sandbox.views import NOTHING, Grants, Room, login_directories
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
+
+log = Log(__name__)
 
 Command = Sequence[str] | str
 
@@ -37,6 +45,28 @@ class CommandRunner:
     shutdown: Shutdown
     guard: Guard | None
     """Ends the commands if the gateway is killed; None in a gateway that starts no child process."""
+    available: Available
+    """The sandbox that this machine has."""
+    work: Path
+    """The work directory."""
+
+    @property
+    def confines(self) -> bool:
+        """True if commands run in a sandbox."""
+        return self.available.confines
+
+    def sandbox(self, session_id: str) -> SessionSandbox:
+        """Return the sandbox of a session."""
+        home, terminal = self.home.path, self.home.config.terminal
+        room = Room(
+            home=home,
+            work=self.work,
+            scratch=scratch_of(home, session_id),
+            files=files_of(home, session_id),
+            readable=tuple(Path(one).expanduser() for one in terminal.readable),
+            writable=tuple(Path(one).expanduser() for one in terminal.writable),
+        )
+        return SessionSandbox(self.available.kind, room)
 
     @asynccontextmanager
     async def running(
@@ -44,25 +74,30 @@ class CommandRunner:
         session_id: str,
         command: Command,
         *,
-        cwd: Path | None = None,
+        cwd: Path,
+        grants: Grants = NOTHING,
         process_id: str | None = None,
         background: bool = False,
     ) -> AsyncIterator[ChildProcess]:
-        """Run a command of a session for as long as the block. Leaving the block ends the child process and
-        all its descendants."""
+        """Run a command of a session for as long as the block, in the sandbox with these grants. Leaving the
+        block ends the child process and all its descendants."""
         home = self.home
         if self.guard is None:
             raise NotImplementedError("this gateway was opened without a guard: it starts no processes")
         process_id = process_id or home.world.new_id()
         spool = home.path / "spools" / process_id
         make_private_dir(spool.parent)
+        confined = await trio.to_thread.run_sync(
+            self.sandbox(session_id).confine, command, cwd, grants, abandon_on_cancel=True
+        )
+        environment = command_environment(os.environ, home.config.terminal.env_passthrough)
         process = None
         try:
             async with running(
                 process_id,
-                command,
-                cwd=cwd or Path.cwd(),
-                env=command_environment(os.environ, home.config.terminal.env_passthrough),
+                confined.command,
+                cwd=confined.cwd,
+                env={**environment, **confined.variables},
                 spool=spool,
                 guard=self.guard,
                 ending=self.shutdown.begun,
@@ -91,6 +126,36 @@ class CommandRunner:
         home, deadline = self.home, self.shutdown.last_words_deadline()
         with trio.CancelScope(deadline=deadline, shield=True), suppress(StoreError):
             await home.database.write(processes.end, process_id, process.exit_code, home.world.time())
+
+
+async def open_commands(home: Home, shutdown: Shutdown, guard: Guard | None) -> CommandRunner:
+    """Return the runner of a gateway's commands, after a look for the sandbox that this machine has. Raises
+    `ConfigInvalid` if it has not the one that is configured."""
+    work, available = work_directory(home.path, home.config.terminal.cwd), NO_SANDBOX
+    if guard is not None:
+        with home.worker("sandbox") as runner:
+            available = await finished(runner, partial(choose, home.config.terminal.sandbox))
+            await finished(runner, partial(make_private_dir, scratch_of(home.path, "")))
+            if work.is_relative_to(home.path):
+                await finished(runner, partial(make_private_dir, work))
+        log.info("sandbox chosen", sandbox=available.kind, work=str(work), refused=available.reasons)
+        if not available.confines:
+            log.warning("commands are not confined", remedy=available.remedy)
+    return CommandRunner(home, shutdown, guard, available, work)
+
+
+def work_directory(home: Path, configured: str | None) -> Path:
+    """Return the directory in which the agent works. The home directory of a login is not one, unless it is
+    configured: programs read their settings there."""
+    if configured is not None:
+        return Path(configured).expanduser()
+    here = Path.cwd()
+    return home / "work" if any(Path(login).is_relative_to(here) for login in login_directories()) else here
+
+
+def scratch_of(home: Path, session_id: str) -> Path:
+    """Return the directory of a session's temporary files."""
+    return home / "scratch" / session_id
 
 
 def joined(command: Command) -> str:

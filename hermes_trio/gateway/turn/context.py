@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -29,6 +30,8 @@ from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import ToolCall, TranscriptRow
 from ...state.tables.turns import Outcome
 from ...tools.background_process import BackgroundProcess, OutputWatch
+from ...tools.sandbox.session_sandbox import SessionSandbox
+from ...tools.sandbox.views import NOTHING, Grants
 from ...tools.tool import Approval
 from ..home.open_home import Home
 from ..outbound.chats import Chats
@@ -111,7 +114,12 @@ class TurnContext:
     @property
     def cwd(self) -> Path:
         """Directory in which commands start."""
-        return Path(self._home.config.terminal.cwd or Path.cwd()).expanduser()
+        return self.sandbox.room.work
+
+    @property
+    def sandbox(self) -> SessionSandbox:
+        """Sandbox of the commands of the session."""
+        return self._background.commands.sandbox(self.session_id)
 
     @property
     def config(self) -> GatewayConfig:
@@ -211,19 +219,26 @@ class TurnContext:
     # --- commands ---
 
     def running(
-        self, command: Command, *, cwd: Path | None = None
+        self, command: Command, *, cwd: Path | None = None, grants: Grants = NOTHING
     ) -> AbstractAsyncContextManager[ChildProcess]:
         """Run a command for as long as the block, and no longer than the turn. Leaving the block ends the
         child process and all its descendants. Its output is on `output`, and in a spool file of the home."""
-        return self._background.commands.running(self.session_id, command, cwd=cwd)
+        return self._background.commands.running(self.session_id, command, cwd=cwd or self.cwd, grants=grants)
 
     async def start_background(
-        self, command: Command, *, cwd: Path | None = None, notify: bool = False, watch: Sequence[str] = ()
+        self,
+        command: Command,
+        *,
+        cwd: Path | None = None,
+        grants: Grants = NOTHING,
+        notify: bool = False,
+        watch: Sequence[str] = (),
     ) -> BackgroundProcess:
         """Start a command that belongs to the session and goes on after the turn. With `notify` its end
         begins a turn. With `watch` each output line that holds one of these texts is told: to this turn while
         it runs, then to the session until its next turn begins."""
-        process = await self._background.start(self.entry, command, cwd=cwd, notify=notify)
+        start = partial(self._background.start, self.entry, command, cwd=cwd or self.cwd, grants=grants)
+        process = await start(notify=notify)
         if watch:
             watching = OutputWatch(process, tuple(watch))
             self.watches.append(watching)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,10 @@ from ...base.recent import Recent
 from ...config.section import MASK
 from ...masking.redaction import Redact
 from ..approval import Permissions
-from ..paths import PathRefused, Territory, facts_of, files_of, needs_yes, open_to_read, replace
+from ..needs import kinds_of
+from ..paths import PathRefused, Territory, facts_of, open_to_read, replace, runs_later
+from ..sandbox.session_sandbox import SessionSandbox
+from ..sandbox.views import Grants
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
 from .editing import TextEdit, difference, edited
 
@@ -96,32 +99,31 @@ class Files:
         )
 
     async def _read(self, arguments: ReadArguments, place: Workplace) -> Result:
-        territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
+        territory = place.sandbox.territory
         real, facts, text = await _in_thread(partial(_read, territory, arguments, place.masking))
         self._remember(place, real, facts)
         return Result(text)
 
     async def _write(self, arguments: WriteArguments, place: Workplace) -> Result:
-        territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
-        change = await _in_thread(partial(_written, territory, arguments, seen, place.masking))
+        seen = partial(self._as_seen, place)
+        change = await _in_thread(partial(_written, place.sandbox, arguments, seen, place.masking))
         await self._make(change, place)
         before, lines = change.before, len(arguments.content.splitlines())
         how = "written" if before is None else f"replaced ({before.st_size} bytes before)"
         return Result(f"{change.real} is {how}: {lines} lines, {len(change.data)} bytes.")
 
     async def _patch(self, arguments: PatchArguments, place: Workplace) -> Result:
-        territory, seen = Territory(place.home, place.cwd), partial(self._as_seen, place)
-        change = await _in_thread(partial(_patched, territory, arguments, seen))
+        seen = partial(self._as_seen, place)
+        change = await _in_thread(partial(_patched, place.sandbox, arguments, seen))
         await self._make(change, place)
         return Result(place.masking(change.difference))
 
     async def _make(self, change: FileChange, place: Workplace) -> None:
         """Make a change, after a person's yes if it needs one. Nothing is written if the file has changed
         meanwhile."""
-        if needs_yes(change.real):
-            kind = f"changes {change.real}, which runs later or is obeyed by programs"
+        if change.kinds:
             approval = Approval(change.difference, place=str(change.real), kind="change")
-            await self._permissions.require({kind: f"changes {change.real}"}, approval, place)
+            await self._permissions.require(change.kinds, approval, place)
         facts = await _in_thread(partial(_put, change))
         self._remember(place, change.real, facts)
 
@@ -218,23 +220,24 @@ class FileChange:
     """Return the state that the file must have when it is replaced; None if any state will do."""
     data: bytes
     difference: str
+    kinds: Mapping[str, str]
+    """Questions to a person, each with the name under which a yes is stored; empty if it needs none."""
 
 
-def _written(territory: Territory, arguments: WriteArguments, seen: Seen, redact: Redact) -> FileChange:
-    real = territory.find(arguments.path, writing=True)
+def _written(sandbox: SessionSandbox, arguments: WriteArguments, seen: Seen, redact: Redact) -> FileChange:
+    real = sandbox.territory.find(arguments.path, writing=True)
     before, shown, state = facts_of(real), "", None
     if before is not None and MASK in arguments.content and _holds_secret(real, redact):
         raise ToolFailed(
             f"{arguments.path} holds a secret, which you see as {MASK} and would overwrite. Change the "
             "other lines with patch; nothing was written."
         )
-    if needs_yes(real):
+    if kinds := _kinds(real, sandbox):
         text = "" if before is None else _text(real, arguments.path)[1]
         shown = difference(text, arguments.content, str(real))
         state = None if before is None else _state(before)
-    return FileChange(
-        arguments.path, real, before, lambda: state or seen(real), _encoded(arguments.content), shown
-    )
+    expected, data = (lambda: state or seen(real)), _encoded(arguments.content)
+    return FileChange(arguments.path, real, before, expected, data, shown, kinds)
 
 
 def _holds_secret(real: Path, redact: Redact) -> bool:
@@ -244,7 +247,8 @@ def _holds_secret(real: Path, redact: Redact) -> bool:
     return redact(text) != text
 
 
-def _patched(territory: Territory, arguments: PatchArguments, seen: Seen) -> FileChange:
+def _patched(sandbox: SessionSandbox, arguments: PatchArguments, seen: Seen) -> FileChange:
+    territory = sandbox.territory
     real = territory.find(arguments.path, writing=True)
     try:
         facts, before = _text(real, arguments.path)
@@ -252,9 +256,19 @@ def _patched(territory: Territory, arguments: PatchArguments, seen: Seen) -> Fil
         raise ToolFailed(f"There is no file {arguments.path}.{_similar(territory, real)}") from None
     _must_be_as_seen(arguments.path, facts, seen(real))
     after = edited(before, arguments.edits)
-    name = str(real) if needs_yes(real) else arguments.path
-    shown = difference(before, after, name)
-    return FileChange(arguments.path, real, facts, lambda: _state(facts), _encoded(after), shown)
+    kinds = _kinds(real, sandbox)
+    shown = difference(before, after, str(real) if kinds else arguments.path)
+    return FileChange(arguments.path, real, facts, lambda: _state(facts), _encoded(after), shown, kinds)
+
+
+def _kinds(real: Path, sandbox: SessionSandbox) -> Mapping[str, str]:
+    """Return what a person has to allow before this file is changed, and the names under which a yes is
+    stored."""
+    if runs_later(real):
+        return {f"changes {real}, which runs later or is obeyed by programs": f"changes {real}"}
+    if not sandbox.may_write(real):
+        return kinds_of(Grants(writable=(real,)), "")
+    return {}
 
 
 def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
@@ -273,7 +287,7 @@ def _text(real: Path, name: str) -> tuple[os.stat_result, str]:
 def _put(change: FileChange) -> os.stat_result:
     def still() -> None:
         now = facts_of(change.real)
-        if change.before is None and now is not None and needs_yes(change.real):
+        if change.before is None and now is not None and change.kinds:
             raise ToolFailed(
                 f"{change.name} was created by somebody else meanwhile. Read it; nothing was written."
             )

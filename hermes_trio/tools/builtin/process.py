@@ -20,11 +20,11 @@ from ...host.loop.scoped_task import beside
 from ...host.processes.spool import LIMIT
 from ...state.tables import processes
 from ...state.tables.processes import ProcessRow as Row
-from ..approval import Permissions, one_command
+from ..approval import Permissions
 from ..background_process import BackgroundProcess
 from ..output import MARGIN, after_margin, cleaned, fitted, latest
 from ..safety.process_input import InputReader, is_answer, is_remote, is_whole, reader_of
-from ..safety.verdict import INPUT
+from ..safety.verdict import INPUT, one_command
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
 from .terminal import output_of, report_activity
 
@@ -201,6 +201,8 @@ async def _permit(
     background: BackgroundProcess, text: str, place: Workplace, permissions: Permissions
 ) -> None:
     """Return if the process may be given this text, and record the text. Raises `ToolFailed` if not."""
+    if background.is_confined:
+        return
     given, statement = background.input, background.input.open + text
     match reader_of(background.command, given.judged):
         case InputReader.SHELL:

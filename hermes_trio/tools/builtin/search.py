@@ -11,7 +11,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from ..paths import Territory
+from ..sandbox.views import Grants
 from ..tool import Result, Tool, ToolFailed, Workplace
 
 LONGEST_SEARCH = 60.0
@@ -40,14 +40,21 @@ class SearchArguments(msgspec.Struct, frozen=True):
     offset: Annotated[int, Meta(ge=0, description="How many hits to skip.")] = 0
 
 
+OUR_OWN_PROGRAM = Grants(everything=True)
+"""The search runs our own program, which judges every path by itself."""
+
+
 async def _search(arguments: SearchArguments, place: Workplace) -> Result:
-    territory = Territory(place.home, place.cwd)
-    root = await trio.to_thread.run_sync(territory.find, arguments.path, abandon_on_cancel=True)
+    sandbox = place.sandbox
+    find = sandbox.territory.find
+    root = await trio.to_thread.run_sync(find, arguments.path, abandon_on_cancel=True)
     if not await trio.Path(root).exists():
         raise ToolFailed(f"There is no {arguments.path}.")
     task = {
         "home": str(place.home),
         "cwd": str(place.cwd),
+        "readable": [str(path) for path in sandbox.readable],
+        "temporary": str(sandbox.temporary),
         "path": str(root),
         "pattern": arguments.pattern,
         "target": arguments.target,
@@ -60,7 +67,7 @@ async def _search(arguments: SearchArguments, place: Workplace) -> Result:
     # -P, and started in the home: a file in the working directory must not be imported as one of our modules.
     command = [sys.executable, "-P", "-m", "hermes_trio.tools.builtin.search_program", json.dumps(task)]
     with trio.move_on_after(LONGEST_SEARCH):
-        async with place.running(command, cwd=place.home) as process:
+        async with place.running(command, cwd=place.home, grants=OUR_OWN_PROGRAM) as process:
             code = await process.wait()
             found = process.output.tail.decode("utf-8", "replace").rstrip("\n")
             if code != 0:

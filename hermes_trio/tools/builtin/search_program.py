@@ -67,7 +67,8 @@ class HitPage:
 
 def search(task: Mapping[str, Any], out: TextIO) -> None:
     """Write the hits of a task to `out`, and notes in brackets about limits."""
-    territory = Territory(Path(task["home"]), Path(task["cwd"]))
+    home, cwd, temporary = (Path(task[name]) for name in ("home", "cwd", "temporary"))
+    territory = Territory(home, cwd, map(Path, task["readable"]), temporary)
     root = Path(task["path"])
     page = HitPage(out, task["offset"], task["limit"])
     try:

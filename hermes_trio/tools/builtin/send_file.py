@@ -10,7 +10,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from ..paths import PathRefused, Territory, files_of, open_to_read
+from ..paths import PathRefused, Territory, open_to_read
 from ..tool import Result, Tool, ToolFailed, Workplace
 
 MOST_BYTES = 20_000_000
@@ -23,7 +23,7 @@ class SendFileArguments(msgspec.Struct, frozen=True):
 
 
 async def _send_file(arguments: SendFileArguments, place: Workplace) -> Result:
-    territory = Territory(place.home, place.cwd, files_of(place.home, place.session_id))
+    territory = place.sandbox.territory
     name, data = await trio.to_thread.run_sync(
         partial(_read, territory, arguments.path), abandon_on_cancel=True
     )

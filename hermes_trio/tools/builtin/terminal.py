@@ -24,13 +24,17 @@ from ...base.recent import Recent
 from ...host.loop.scoped_task import beside
 from ...host.processes.process_groups import ChildProcess
 from ..approval import Permissions
+from ..needs import needed
 from ..output import MARGIN, MOST, fitted
+from ..paths import PathRefused, open_to_read
 from ..safety.judge import LONGEST, ShellCommand, UnreadableCommand, commands_of
+from ..sandbox.views import Grants
 from ..tool import Result, Tool, ToolFailed, Workplace
 
 LONGEST_WAIT = 600
 """Longest wait for a command, in seconds."""
 TIMED_OUT = 124
+LONGEST_PATH = 4096
 MOST_REMEMBERED = 1000
 """Number of sessions whose directory is remembered."""
 HEAD = MOST * 2 // 5 * 4 + MARGIN
@@ -81,6 +85,15 @@ class TerminalArguments(msgspec.Struct, frozen=True):
         str | None,
         Meta(description="The directory of this command; by default the one of the last `cd`."),
     ] = None
+    needs: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=4096)]],
+        Meta(
+            max_length=8,
+            description="What it needs beyond its sandbox, which a person is asked to allow: `network`, "
+            "`write PATH`, or `everything`. It may read most files without, and write in the work directory "
+            "and in $TMPDIR.",
+        ),
+    ] = []
     notify_on_complete: Annotated[
         bool, Meta(description="In the background: you are told when it ends, so you need not ask.")
     ] = False
@@ -123,17 +136,18 @@ class Terminal:
         if not arguments.background and (why := _why_not_in_foreground(commands)):
             raise ToolFailed(why)
         cwd = await self._directory(arguments, place)
-        await self._permissions.permit(arguments.command, place, cwd=cwd)
+        needs = await trio.to_thread.run_sync(needed, arguments.needs, cwd, abandon_on_cancel=True)
+        grants = await self._permissions.grant(arguments.command, needs, place, cwd=cwd)
         if arguments.background:
-            return await _start(arguments, place, cwd)
-        return await self._finish(arguments, place, cwd, limit, commands)
+            return await _start(arguments, place, cwd, grants)
+        return await self._finish(arguments, place, cwd, limit, commands, grants)
 
     async def _directory(self, arguments: TerminalArguments, place: Workplace) -> Path:
         """Return the directory in which this command starts."""
         here = self._cwd.get(place.session_id, place.cwd)
         if arguments.workdir is not None:
             here /= os.path.expanduser(arguments.workdir)  # noqa: ASYNC240 - it reads the environment only
-        elif not await trio.Path(here).is_dir():
+        elif not await trio.Path(place.sandbox.outside(here)).is_dir():
             here = place.cwd
         # Resolved once, so that the command runs in the very directory that a person is shown.
         return Path(await trio.Path(here).resolve())
@@ -145,16 +159,19 @@ class Terminal:
         cwd: Path,
         limit: float,
         commands: list[ShellCommand],
+        grants: Grants,
     ) -> Result:
         """Run a command until it ends or its time is over."""
-        directory_file = place.home / "spools" / f"cwd-{place.world.new_id()}"
+        sandbox = place.sandbox
+        directory_file = sandbox.temporary / f".cwd-{place.world.new_id()}"
         script = arguments.command
         if os.name == "posix":
-            write_directory = f"pwd -P >| {shlex.quote(str(directory_file))}"
+            name = directory_file if grants.everything else sandbox.inside(directory_file)
+            write_directory = f"pwd -P >| {shlex.quote(str(name))}"
             script = f"trap {shlex.quote(write_directory)} EXIT\n{script}"
         code: int | None = TIMED_OUT
         try:
-            async with place.running(script, cwd=cwd) as process:
+            async with place.running(script, cwd=cwd, grants=grants) as process:
                 with trio.move_on_after(limit) as patience:
                     async with beside(partial(report_activity, process, place)):
                         code = await process.wait()
@@ -173,10 +190,14 @@ class Terminal:
         return Result(f"{text}\n[exit code {_described(code, commands)}{moved}]".lstrip("\n"))
 
 
-async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path) -> Result:
+async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path, grants: Grants) -> Result:
     notify = arguments.notify_on_complete
     background = await place.start_background(
-        arguments.command, cwd=cwd, notify=notify, watch=() if notify else arguments.watch_patterns
+        arguments.command,
+        cwd=cwd,
+        grants=grants,
+        notify=notify,
+        watch=() if notify else arguments.watch_patterns,
     )
     text = f"Started {background.id} (pid {background.process.id.pid}) in {cwd}."
     if notify:
@@ -237,9 +258,11 @@ def _read_head(path: Path, size: int) -> bytes:
 
 def _read_directory(path: Path) -> Path | None:
     try:
-        directory = Path(path.read_text("utf-8", "surrogateescape").removesuffix("\n"))
-    except OSError:  # the command did not exit normally
+        fd, _ = open_to_read(path)
+    except (OSError, PathRefused):  # the command did not exit normally
         return None
+    with open(fd, encoding="utf-8", errors="surrogateescape") as file:
+        directory = Path(file.read(LONGEST_PATH).removesuffix("\n"))
     return directory if directory.is_absolute() else None  # `pwd` prints nothing if the directory is gone
 
 

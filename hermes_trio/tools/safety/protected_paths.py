@@ -23,7 +23,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import cache
@@ -48,7 +48,23 @@ _PLACES: dict[Level, str] = {
         .config/gh .config/gcloud .config/op .config/rclone .password-store .local/share/keyrings
         library/keychains .netrc _netrc .pgpass .my.cnf .npmrc .pypirc .git-credentials .vault-token
         .cargo/credentials .cargo/credentials.toml .gem/credentials .terraform.d id_rsa id_dsa id_ecdsa
-        id_ed25519
+        id_ed25519 .config/hub .config/glab-cli .config/doctl .config/heroku .config/netlify .config/vercel
+        .config/fly .fly .oci .ibmcloud .boto .s3cfg .config/sops .config/age .config/containers/auth.json
+        .config/helm .config/pulumi .pulumi/credentials.json .huggingface .cache/huggingface/token
+        .config/github-copilot .codex/auth.json .claude/.credentials.json .config/anthropic .config/openai
+        .hermes .openclaw .config/composer/auth.json .composer/auth.json .config/pypoetry/auth.toml
+        .local/share/uv/credentials .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
+        .nuget/nuget.config .kaggle .config/kaggle .databrickscfg .snowsql .config/dbeaver
+        .mysql_history .psql_history .rediscli_history .mongo_history .dbshell
+        .bash_history .zsh_history .sh_history .python_history .node_repl_history .lesshst .viminfo
+        .local/share/fish .local/share/nvim/shada .local/state/nvim/shada .config/fish/fish_history
+        .mozilla .thunderbird .config/google-chrome .config/google-chrome-beta .config/chromium
+        .config/bravesoftware .config/microsoft-edge .config/vivaldi .config/opera .librewolf
+        snap/firefox snap/chromium .var/app/org.mozilla.firefox .var/app/com.google.chrome
+        .config/keepassxc .local/share/kwalletd .config/bitwarden
+        .config/slack .config/discord .config/signal .config/element .purple .weechat .config/weechat
+        .bitcoin .ethereum .electrum .config/solana .gitcookies .subversion/auth .config/filezilla
+        .config/remmina .vnc .xauthority .iceauthority .pki
     """,
     Level.SYSTEM: """
         /etc /boot /lib/systemd /usr/lib/systemd /library/launchdaemons /proc /sys
@@ -137,8 +153,33 @@ def login_files(home: str) -> Iterator[str]:
     return (f"{home}/{'/'.join(place)}" for place in places if place[0].startswith("."))
 
 
+def places_named(name: str) -> Sequence[tuple[Parts, Level]]:
+    """Return the places that begin with this name and count wherever they lie. The name is one that
+    `folded_name` returns."""
+    if name.startswith(".env") and level_of((name,)) is not None:
+        return (((name,), Level.SECRET),)
+    return _places_by_first_name().get(name, ())
+
+
+def absolute_places(level: Level) -> Iterator[str]:
+    """Yield the places of this level that count from the root."""
+    return ("/".join(place) for place in _table(_PLACES[level]) if not place[0])
+
+
+def folded_name(name: str) -> str:
+    """Return one name of a path as the list has it."""
+    name = unicodedata.normalize("NFC", name).casefold()
+    return ".git" if name.endswith(".git") else name
+
+
 @cache
 def own_program() -> tuple[Parts, ...]:
+    """Return the names of `own_program_directories`."""
+    return tuple(map(folded, own_program_directories()))
+
+
+@cache
+def own_program_directories() -> tuple[str, ...]:
     """Return the directories that the gateway's program is loaded from: its packages, and its virtual
     environment or the directory in which packages are installed."""
     import sysconfig
@@ -147,7 +188,7 @@ def own_program() -> tuple[Parts, ...]:
     for package in _PACKAGES:
         spec = find_spec(package)
         tops += (spec.submodule_search_locations or []) if spec else []
-    return tuple(folded(os.path.realpath(top)) for top in tops)
+    return tuple(os.path.realpath(top) for top in tops)
 
 
 @cache

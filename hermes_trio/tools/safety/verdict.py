@@ -4,6 +4,7 @@ The text of a kind is stored as the name of an allowance that is given for alway
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 from .command_line import UNKNOWN, UNSET
@@ -34,6 +35,11 @@ OURSELVES = (
     "it stops, restarts or replaces the gateway that runs you. Ask the person to use /restart, or to do "
     "it outside"
 )
+
+
+def one_command(kind: str, text: str) -> str:
+    """Return the name of an allowance for this one text."""
+    return f"{kind} (one command, {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]})"
 
 
 @dataclass(frozen=True, slots=True)

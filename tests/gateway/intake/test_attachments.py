@@ -167,7 +167,7 @@ async def test_files_are_deleted_after_a_week(stage: Stage) -> None:
 
 async def test_an_agent_reads_the_files_of_its_own_session_and_no_others(stage: Stage) -> None:
     home, own = stage.home, files_of(stage.home, "session-1")
-    territory = Territory(home, home.parent / "work", own)
+    territory = Territory(home, home.parent / "work", [own])
     assert territory.judge(own / "cat.png") is None
     assert territory.judge(own / "cat.png", writing=True) is not None
     assert territory.judge(files_of(home, "session-2") / "cat.png") is not None

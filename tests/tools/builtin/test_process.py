@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -28,8 +29,10 @@ def mine() -> Iterator[str]:
 
 
 @pytest.fixture
-def bench(real_stage: Stage) -> Bench:
-    real_stage.config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(timeout=20))
+def bench(real_stage: Stage, tmp_path: Path) -> Bench:
+    (work := tmp_path / "work").mkdir()
+    terminal = TerminalConfig(cwd=str(work), timeout=20)
+    real_stage.config = msgspec.structs.replace(everyone(), terminal=terminal)
     return Bench(real_stage)
 
 
@@ -173,7 +176,7 @@ async def test_an_end_seen_in_the_database_only_is_not_notified(bench: Bench) ->
 async def test_an_end_seen_before_its_notification_is_read_is_not_notified(bench: Bench) -> None:
     bench.stage.config = msgspec.structs.replace(bench.stage.config, display=DisplayConfig("queue"))
     async with bench.life():
-        go = bench.stage.home.with_name("go")
+        go = Path(bench.stage.config.terminal.cwd or "") / "go"
         command = f"until [ -e {go} ]; do sleep 0.01; done"
         await bench.do(background(command, notify_on_complete=True))
         await bench.begin({"sleep": 0.5}, {"action": "wait", **LAST})

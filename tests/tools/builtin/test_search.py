@@ -48,7 +48,8 @@ def desk(tmp_path: Path) -> Desk:
 def found(desk: Desk, pattern: str, **more: Any) -> list[str]:
     """Return the output of a search that runs in this process."""
     task = {
-        "home": str(desk.home), "cwd": str(desk.cwd), "path": str(desk.cwd), "pattern": pattern,
+        "home": str(desk.home), "cwd": str(desk.cwd), "readable": [],
+        "temporary": str(desk.sandbox.temporary), "path": str(desk.cwd), "pattern": pattern,
         "target": "content", "file_glob": "", "files_only": False, "context": 0, "limit": 50, "offset": 0,
     }  # fmt: skip
     out = io.StringIO()

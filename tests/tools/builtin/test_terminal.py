@@ -30,11 +30,13 @@ def mine() -> Iterator[str]:
     soon(lambda: not alive(number))
 
 
-@pytest.fixture
-def bench(real_stage: Stage, tmp_path: Path) -> Bench:
+@pytest.fixture(params=["bubblewrap", "landlock", "off"])
+def bench(real_stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
+    """A gateway with one of the sandboxes: a command behaves the same in each."""
     work = tmp_path / "work"
     work.mkdir()
-    real_stage.config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work)))
+    terminal = TerminalConfig(cwd=str(work), sandbox=request.param)
+    real_stage.config = msgspec.structs.replace(everyone(), terminal=terminal)
     return Bench(real_stage)
 
 

@@ -29,7 +29,7 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bench(real_stage: Stage, work: Path) -> Bench:
-    config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work)))
+    config = msgspec.structs.replace(everyone(), terminal=TerminalConfig(cwd=str(work), sandbox="off"))
     real_stage.config = msgspec.structs.replace(config, approvals=ApprovalsConfig(timeout=60))
     return Bench(real_stage)
 

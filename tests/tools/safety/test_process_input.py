@@ -33,7 +33,7 @@ def work(tmp_path: Path) -> Path:
 @pytest.fixture
 def bench(real_stage: Stage, work: Path) -> Bench:
     real_stage.config = msgspec.structs.replace(
-        everyone(), terminal=TerminalConfig(cwd=str(work), timeout=20)
+        everyone(), terminal=TerminalConfig(cwd=str(work), timeout=20, sandbox="off")
     )
     return Bench(real_stage)
 

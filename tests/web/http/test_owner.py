@@ -17,6 +17,7 @@ from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.host.processes.process_groups import running
+from hermes_trio.tools.sandbox.views import Grants
 from hermes_trio.web.route_table import SPECS
 from tests.web.conftest import KEY, WebStage
 from tests.web.http.test_attacks import at
@@ -51,6 +52,8 @@ def told(output: bytes) -> list[tuple[int, str]]:
 
 
 REFUSED = (403, "sent_by_agent")
+NETWORK = Grants(network=True)
+"""Without it no request of a command leaves its sandbox."""
 
 
 @asynccontextmanager
@@ -75,7 +78,9 @@ async def test_a_run_does_not_answer_its_own_approval(web_stage: WebStage, befor
             ("POST", f"/api/sessions/{session}/commands", {"text": "/approve"}),
             ("POST", "/v1/runs", {"session_id": session, "input": "yes"}),
         )
-        async with turn.running(["sh", "-c", '"$@"; true', "sh", *before, *command]) as process:
+        async with turn.running(
+            ["sh", "-c", '"$@"; true', "sh", *before, *command], grants=NETWORK
+        ) as process:
             await process.wait()
             answers.extend(told(process.output.tail))
 
@@ -106,7 +111,9 @@ async def test_a_process_of_the_agent_changes_nothing_by_any_route(web_stage: We
         changing: list[Asked] = [
             (one.method, at(one, "x"), {}) for one in SPECS if one.method != "GET" and not one.is_open
         ]
-        async with turn.running(asking(web_stage, *changing, ("GET", "/api/sessions", {}))) as process:
+        async with turn.running(
+            asking(web_stage, *changing, ("GET", "/api/sessions", {})), grants=NETWORK
+        ) as process:
             await process.wait()
             *refused, seen = told(process.output.tail)
             assert refused == [REFUSED] * len(changing)
@@ -137,7 +144,7 @@ os._exit(0)
         assert web_stage.web is not None
         script = [sys.executable, "-S", "-c", sends, web_stage.web.address]
         async with turn.running(
-            ["sh", "-c", 'for n in 1 2 3 4 5; do "$@"; done; sleep 1', "sh", *script]
+            ["sh", "-c", 'for n in 1 2 3 4 5; do "$@"; done; sleep 1', "sh", *script], grants=NETWORK
         ) as one:
             await one.wait()
         return "sent"

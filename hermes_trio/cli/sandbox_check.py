@@ -1,0 +1,47 @@
+"""The check of the sandbox: what confines the commands of the agent on this machine, and where they work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..base.errors import ConfigInvalid
+from ..config.schema import GatewayConfig
+from ..gateway.processes.command import work_directory
+from ..platform.doctor_checks import Finding
+from ..tools.sandbox.available import choose
+from ..tools.sandbox.session_sandbox import SandboxKind
+from ..tools.sandbox.views import login_directories
+
+
+def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
+    """Yield what confines commands, and what is weaker than it could be."""
+    try:
+        available = choose(config.terminal.sandbox)
+    except ConfigInvalid as error:
+        yield from (Finding("problem", f"{one.key}: {one.problem}", one.remedy) for one in error.findings)
+        return
+    if available.kind is SandboxKind.OFF:
+        why = f" ({available.reasons})" if available.refused else ""
+        yield Finding("warning", f"no sandbox confines the commands of the agent{why}", available.remedy)
+    elif available.refused:
+        text = f"commands run under {available.kind}, which is weaker than bubblewrap ({available.reasons})"
+        yield Finding("warning", text, available.remedy)
+    else:
+        yield Finding("ok", f"commands run under {available.kind}")
+    work = work_directory(home, config.terminal.cwd)
+    if not work.is_dir() and config.terminal.cwd is not None:
+        yield Finding("problem", f"the work directory {work} does not exist", "Make it, or set terminal.cwd.")
+    elif available.confines and any(
+        Path(login).is_relative_to(work.resolve()) for login in login_directories()
+    ):
+        text = (
+            f"the work directory {work} is a home directory or above one: commands can make no new file there"
+        )
+        yield Finding("warning", text, "Set terminal.cwd to a directory for the agent's work.")
+    else:
+        yield Finding("ok", f"commands work in {work}")
+
+
+def _holds_login(directory: Path) -> bool:
+    return any(Path(login).is_relative_to(directory) for login in login_directories())

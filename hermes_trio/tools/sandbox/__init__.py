@@ -1,0 +1,13 @@
+"""The sandbox of what the agent runs: the kernel confines every command to what its session may see and
+change.
+
+| module | |
+|---|---|
+| `session_sandbox` | the sandbox of one session: the command line that confines a command |
+| `choose` | the sandbox that this machine has, found by trying |
+| `bubblewrap`, `landlock` | the two sandboxes; `landlock_program` is started before a command |
+| `views` | the parts of the file system that a command cannot see, may read, or may write |
+
+The other tools import `session_sandbox` and `views`. The list of protected places is
+`safety.protected_paths`, which the file tools use too: what is hidden from a command is hidden from them.
+"""

@@ -1,0 +1,103 @@
+"""The sandbox that this machine has. Each is tried once, at the start: a kernel or a container may forbid
+what it needs although the program is installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ...base.errors import ConfigFinding, ConfigInvalid
+from . import bubblewrap, landlock, landlock_program
+from .session_sandbox import SandboxKind
+from .views import NOTHING, Room
+
+TRIES_FOR = 10.0
+REMEDY = "Install the package `bubblewrap` of your system, or use a Linux kernel from 6.12 on."
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """The sandbox that was chosen, and why the better ones were not."""
+
+    kind: SandboxKind
+    refused: Mapping[SandboxKind, str]
+
+    @property
+    def confines(self) -> bool:
+        """True if there is a sandbox."""
+        return self.kind is not SandboxKind.OFF
+
+    @property
+    def reasons(self) -> str:
+        """The reasons why better ones were not chosen, as one line."""
+        return "; ".join(f"{kind}: {why}" for kind, why in self.refused.items())
+
+    @property
+    def remedy(self) -> str:
+        """The way to get a sandbox, or a better one."""
+        return REMEDY if self.refused else "Remove terminal.sandbox: off from config.yaml."
+
+
+NO_SANDBOX = Available(SandboxKind.OFF, {})
+
+
+def choose(setting: str) -> Available:
+    """Return the sandbox that `terminal.sandbox` means on this machine. It starts processes; call it in a
+    thread. Raises `ConfigInvalid` if the one that is named does not work."""
+    if setting == SandboxKind.OFF:
+        return Available(SandboxKind.OFF, {})
+    refused: dict[SandboxKind, str] = {}
+    for kind, attempt in _ATTEMPTS.items():
+        if setting in ("auto", kind):
+            why = attempt()
+            if why is None:
+                return Available(kind, refused)
+            refused[kind] = why
+    if setting != "auto":
+        problem = f"this machine has no {setting}: {refused[SandboxKind(setting)]}"
+        raise ConfigInvalid.of(
+            [ConfigFinding("terminal.sandbox", problem, f"{REMEDY} Or set it to auto or off.")]
+        )
+    return Available(SandboxKind.OFF, refused)
+
+
+def _attempt(line: Callable[[list[str], Room], list[str]]) -> str | None:
+    """Run a command that does nothing. Return why that fails, or None."""
+    with tempfile.TemporaryDirectory(prefix="hermes-sandbox-") as name:
+        top = Path(name).resolve()
+        room = Room(home=top / "home", work=top / "work", scratch=top / "scratch", files=top / "files")
+        for directory in (room.home, room.work, room.scratch, bubblewrap.temporary(room)):
+            directory.mkdir()
+        try:
+            done = subprocess.run(  # noqa: S603 - our own command line
+                line(["true"], room), capture_output=True, text=True, timeout=TRIES_FOR, cwd=room.work
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+
+
+def _try_bubblewrap() -> str | None:
+    if sys.platform != "linux":
+        return "it needs Linux"
+    return _attempt(lambda command, room: bubblewrap.command_line(command, room.work, room, NOTHING))
+
+
+def _try_landlock() -> str | None:
+    if sys.platform != "linux" or os.uname().machine not in landlock_program.SYSTEM_CALLS:
+        return "it needs Linux on x86-64 or ARM"
+    if landlock_program.version() < landlock_program.LEAST_VERSION:
+        return "it needs a Linux kernel from 6.12 on, with Landlock enabled"
+    return _attempt(partial(landlock.command_line, grants=NOTHING))
+
+
+_ATTEMPTS: Mapping[SandboxKind, Callable[[], str | None]] = {
+    SandboxKind.BUBBLEWRAP: _try_bubblewrap,
+    SandboxKind.LANDLOCK: _try_landlock,
+}

@@ -1,0 +1,91 @@
+"""Bubblewrap: a command in namespaces of its own, on a file system that shows what its session may see.
+
+It has its own processes, its own `/tmp`, no capability, and no network unless one was granted. Process 1 of
+its namespace ends with the command, and then the kernel kills everything that the command started.
+
+`--die-with-parent` is not used: it would follow the thread that started the command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .views import FileAccess, Grants, Room, Views, views_of
+
+PROGRAM = "bwrap"
+PRIVATE = ("/tmp", "/var/tmp")  # noqa: S108 - in the sandbox they are the session's own directory
+_NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_READ_ONLY_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
+"""Parts of `/proc` through which root could change the machine without any capability."""
+_CAPABILITIES_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+"""Root keeps what it needs for files of other users in its work directory."""
+
+
+def command_line(command: Sequence[str], cwd: Path, room: Room, grants: Grants) -> list[str]:
+    """Return the command line that runs a command in this sandbox. `cwd` is a path in the sandbox."""
+    views = views_of(room, grants)
+    return [
+        PROGRAM,
+        *_NAMESPACES,
+        *(() if grants.network else ("--unshare-net",)),
+        *_rights(),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *(part for path in _READ_ONLY_PROC for part in ("--ro-bind-try", path, path)),
+        *_mounts(views, str(temporary(room))),
+        *("--chdir", str(cwd), "--", *command),
+    ]
+
+
+def temporary(room: Room) -> Path:
+    """Return the directory outside that is `/tmp` inside."""
+    return room.scratch / "tmp"
+
+
+def _rights() -> Iterator[str]:
+    if os.geteuid() != 0:
+        yield "--unshare-user"
+    yield from ("--cap-drop", "ALL")
+    if os.geteuid() == 0:
+        for name in _CAPABILITIES_OF_ROOT:
+            yield from ("--cap-add", name)
+
+
+def _mounts(views: Views, temporary: str) -> Iterator[str]:
+    """Yield the options that put the views into effect: from the root down, so that the access to a directory
+    inside of another one replaces that of the outer one."""
+    hidden: list[str] = []
+    shown = {"/": FileAccess.READ}
+    for path in PRIVATE:
+        if path not in views:
+            shown[path] = FileAccess.HIDDEN  # what lies there outside
+            yield from ("--bind", temporary, path)
+    for path in sorted(views, key=lambda path: path.count("/")):
+        access, outer = views[path], _access_above(path, shown)
+        if path in shown or (access is FileAccess.HIDDEN and outer is FileAccess.HIDDEN):
+            continue
+        shown[path] = access
+        if access is not FileAccess.HIDDEN:
+            yield from ("--bind" if access is FileAccess.WRITE else "--ro-bind", path, path)
+        elif os.path.isdir(path):
+            hidden.append(path)
+            yield from ("--tmpfs", path)
+        else:
+            yield from ("--ro-bind", "/dev/null", path)  # a device, which cannot be opened here
+    if resolver := _resolver(shown):
+        yield from ("--ro-bind", resolver, resolver)
+    for path in hidden:  # after the directories inside of them were made
+        yield from ("--remount-ro", path)
+
+
+def _access_above(path: str, shown: Views) -> FileAccess:
+    while (path := os.path.dirname(path)) not in shown:
+        pass
+    return shown[path]
+
+
+def _resolver(shown: Views) -> str | None:
+    """Return the file that tells how names are resolved, if it is in a hidden directory."""
+    path = os.path.realpath("/etc/resolv.conf")
+    return path if os.path.isfile(path) and _access_above(path, shown) is FileAccess.HIDDEN else None

@@ -1,0 +1,125 @@
+"""The sandbox of one session: the command line that confines a command.
+
+    sandbox = SessionSandbox(SandboxKind.BUBBLEWRAP, room)
+    confined = sandbox.confine("make test", cwd, NOTHING)
+
+It starts nothing itself: a confined command is run like any other one, in its own process group. A command
+that is granted everything, and every command where the machine has no sandbox, runs as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ...host.files.private_files import make_private_dir
+from ...host.processes.process_groups import DirectoryUnusable
+from ..paths import Territory
+from . import bubblewrap, landlock
+from .views import NOTHING, FileAccess, Grants, Room, access_to, views_of
+
+
+class SandboxKind(StrEnum):
+    """A way to confine commands."""
+
+    BUBBLEWRAP = "bubblewrap"
+    LANDLOCK = "landlock"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfinedCommand:
+    """A command as it is started."""
+
+    command: Sequence[str] | str
+    cwd: Path
+    """The directory in which it is started."""
+    variables: Mapping[str, str]
+    """Variables that it gets beside those of every command."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSandbox:
+    """The sandbox of the commands of one session. It uses the disk; call its methods in a thread."""
+
+    kind: SandboxKind
+    room: Room
+
+    @property
+    def confines(self) -> bool:
+        """True if commands run in a sandbox."""
+        return self.kind is not SandboxKind.OFF
+
+    @property
+    def temporary(self) -> Path:
+        """The session's own directory for temporary files, as it is named outside of the sandbox."""
+        return bubblewrap.temporary(self.room)
+
+    @property
+    def readable(self) -> tuple[Path, ...]:
+        """The paths that may be read although they are hidden."""
+        return (self.room.files, *self.room.readable)
+
+    @property
+    def territory(self) -> Territory:
+        """The paths that the file tools may use: what is hidden from a command is hidden from them."""
+        room = self.room
+        return Territory(room.home, room.work, self.readable, self.temporary, self.outside)
+
+    def may_write(self, real: Path) -> bool:
+        """Return True if a command may write to this real path without a yes."""
+        return not self.confines or access_to(str(real), views_of(self.room)) is FileAccess.WRITE
+
+    def inside(self, path: Path) -> Path:
+        """Return the name in the sandbox of a path below `temporary`."""
+        return Path("/tmp", path.relative_to(self.temporary)) if self._has_own_tmp else path  # noqa: S108
+
+    def outside(self, path: Path) -> Path:
+        """Return the name outside of the sandbox of a path that a command uses."""
+        real = os.path.realpath(path)
+        top = next((top for top in bubblewrap.PRIVATE if Path(real).is_relative_to(top)), None)
+        if not self._has_own_tmp or top is None:
+            return path
+        shown = {
+            name: access for name, access in views_of(self.room).items() if access is not FileAccess.HIDDEN
+        }
+        # What is shown of the real directory has the same name inside.
+        seen = access_to(real, {**shown, "/": FileAccess.READ, top: shown.get(top, FileAccess.HIDDEN)})
+        return path if seen is not FileAccess.HIDDEN else self.temporary / Path(real).relative_to(top)
+
+    @property
+    def _has_own_tmp(self) -> bool:
+        return self.kind is SandboxKind.BUBBLEWRAP
+
+    def confine(self, command: Sequence[str] | str, cwd: Path, grants: Grants = NOTHING) -> ConfinedCommand:
+        """Return a command as it is started, and make the directories that it needs. Raises
+        `ProcessUnstartable`."""
+        make_private_dir(self.temporary)
+        os.utime(self.room.scratch)  # the time of the last command, by which it is kept
+        if not self.confines or grants.everything:
+            return ConfinedCommand(command, cwd, {})
+        words = [shutil.which("bash") or "sh", "-c", command] if isinstance(command, str) else command
+        if self.kind is SandboxKind.LANDLOCK:
+            line = landlock.command_line(words, self.room, grants)
+            return ConfinedCommand(line, cwd, self._variables())
+        if not self.outside(cwd).is_dir():  # bubblewrap would say it in words of its own
+            problem = f"cannot work in {cwd} (No such file or directory)"
+            raise DirectoryUnusable("shell command", problem, "Choose a directory that exists")
+        line = bubblewrap.command_line(words, cwd, self.room, grants)
+        return ConfinedCommand(line, Path("/"), self._variables())
+
+    def _variables(self) -> dict[str, str]:
+        """Return the variables that lead programs to directories that they may write."""
+        temporary = self.inside(self.temporary)
+        cache = str(temporary / ".cache")
+        return {
+            "TMPDIR": str(temporary),
+            "XDG_CACHE_HOME": cache,
+            "npm_config_cache": f"{cache}/npm",
+            "GOMODCACHE": f"{cache}/go-mod",
+            "CARGO_HOME": f"{cache}/cargo",
+        }

@@ -1,0 +1,169 @@
+"""The parts of the file system that a command of a session cannot see, may read, or may write.
+
+`views_of` is the only place that decides this; the sandboxes put it into effect. A path that is not named has
+the access of the nearest directory above it.
+
+| access | places |
+|---|---|
+| hidden | the gateway's home; credentials of every login; sockets and other run-time files |
+| read | everything else; files that run later, also in a writable directory |
+| write | the work directory, `terminal.writable`, and what a person has allowed for this command |
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+import msgspec
+
+from ..safety.protected_paths import (
+    Level,
+    Parts,
+    absolute_places,
+    folded_name,
+    own_program_directories,
+    places_named,
+)
+
+DEPTH = 3
+"""Directories below a writable one in which protected places are looked for."""
+MOST_ENTRIES = 5000
+"""Directory entries that are looked at in a writable directory."""
+HEAVY = frozenset({"node_modules", "site-packages", ".venv", "venv", "__pycache__", "target", ".tox", ".git"})
+"""Directories with many files, in which no project is expected."""
+RUN_TIME_FILES = ("/run", "/var/run")
+
+
+class FileAccess(IntEnum):
+    """Access to a path and everything below it."""
+
+    HIDDEN = 0
+    READ = 1
+    WRITE = 2
+
+
+class Grants(msgspec.Struct, frozen=True):
+    """Rights of a command beyond its sandbox, which a person or the configuration has given."""
+
+    network: bool = False
+    writable: tuple[Path, ...] = ()
+    everything: bool = False
+    """True if it runs outside of the sandbox."""
+
+
+NOTHING = Grants()
+
+Views = Mapping[str, FileAccess]
+"""The access to each named path; the paths are real, and `/` is one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The directories of one session, as far as its commands are concerned."""
+
+    home: Path
+    """The gateway's home, which is hidden."""
+    work: Path
+    """The work directory."""
+    scratch: Path
+    """The session's own directory for temporary files and caches, in the gateway's home."""
+    files: Path
+    """The files that people sent in this session."""
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+
+
+def views_of(room: Room, grants: Grants = NOTHING) -> Views:
+    """Return what a command of this session sees."""
+    logins = login_directories()
+    views = {"/": FileAccess.READ}
+    views |= dict.fromkeys(_existing(RUN_TIME_FILES), FileAccess.HIDDEN)
+    views |= dict.fromkeys(_existing(absolute_places(Level.SECRET)), FileAccess.HIDDEN)
+    for login in logins:
+        views |= {
+            path: FileAccess.HIDDEN for path, level in find_places(login, depth=0) if level is Level.SECRET
+        }
+    views |= dict.fromkeys(_existing(own_program_directories()), FileAccess.READ)
+    views[os.path.realpath(room.home)] = FileAccess.HIDDEN
+    for root in (room.work, *room.writable):
+        views |= _writable(os.path.realpath(root), logins)
+    for path in _existing(map(str, (room.files, *room.readable))):
+        views[path] = max(views.get(path, FileAccess.READ), FileAccess.READ)
+    for path in _existing(map(str, (room.scratch, *grants.writable))):
+        views[path] = FileAccess.WRITE
+    return views
+
+
+def access_to(path: str, views: Views) -> FileAccess:
+    """Return the access to a real path."""
+    while path not in views:
+        path = os.path.dirname(path)
+    return views[path]
+
+
+def login_directories() -> tuple[str, ...]:
+    """Return the home directories of the people of this machine, as far as they exist."""
+    names = {os.path.expanduser("~"), "/root", *(entry.path for entry in _entries("/home"))}
+    return tuple(sorted(set(_existing(names)) - {"/"}))
+
+
+def find_places(top: str, *, depth: int) -> Iterator[tuple[str, Level]]:
+    """Yield the protected places that exist in a directory and in the directories up to `depth` levels below
+    it, each with its level."""
+    waiting = deque[tuple[str, int, tuple[tuple[Parts, Level], ...]]]([(top, 0, ())])
+    seen = 0
+    while waiting:
+        directory, level, begun = waiting.popleft()
+        try:
+            entries = list(os.scandir(directory))
+        except OSError:
+            continue
+        seen += len(entries)
+        for entry in entries:
+            name = folded_name(entry.name)
+            named = (*places_named(name), *(one for one in begun if one[0][0] == name))
+            longer = tuple((parts[1:], how) for parts, how in named if len(parts) > 1)
+            shorter = [how for parts, how in named if len(parts) == 1]
+            if shorter:
+                yield os.path.realpath(entry.path), max(shorter)
+            elif (longer or (level < depth and seen < MOST_ENTRIES and name not in HEAVY)) and entry.is_dir(
+                follow_symlinks=False
+            ):
+                waiting.append((entry.path, level + 1, longer))
+
+
+def _writable(root: str, logins: Iterable[str]) -> dict[str, FileAccess]:
+    """Return the views of a directory that may be written. In the home directory of a login only what is
+    there already and has no leading dot may be written: a new file there may be one that the login obeys."""
+    views = {root: FileAccess.WRITE}
+    for login in logins:
+        if login == root or login.startswith(root.rstrip("/") + "/"):
+            views[login] = FileAccess.READ
+            views |= {
+                entry.path: FileAccess.WRITE
+                for entry in _entries(login)
+                if not entry.name.startswith(".") and not entry.is_symlink()
+            }
+    for path, level in find_places(root, depth=DEPTH):
+        views[path] = FileAccess.HIDDEN if level is Level.SECRET else FileAccess.READ
+    for path in own_program_directories():
+        if path.startswith(root.rstrip("/") + "/") or path == root:
+            views[path] = FileAccess.READ
+    return views
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(directory))
+    except OSError:
+        return []
+
+
+def _existing(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the real paths of those that exist."""
+    return (os.path.realpath(path) for path in paths if os.path.lexists(path))
