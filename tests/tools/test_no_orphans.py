@@ -9,10 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, get_args
 
 import pytest
 import trio
 
+from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.host.home.home_lock import is_locked
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import open_loopback
@@ -37,6 +39,7 @@ HARD = {
 """Commands that do not end by themselves, need no yes, and are accepted by the terminal."""
 
 CONFIG = """\
+terminal: {{sandbox: {sandbox}}}
 model: {{provider: openai, base_url: "{model}", name: test-model, api_key: sk-test-0123456789}}
 web: {{port: 0}}
 platforms:
@@ -91,13 +94,24 @@ async def ends(told: Scene, home: Path, mine: str, way: str) -> None:
         await until(lambda: not is_locked(home), within=PATIENCE)
 
 
+Sandbox = Literal["bubblewrap", "landlock", "off"]
+SANDBOXES: tuple[Sandbox, ...] = get_args(Sandbox)
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize("kind", HARD)
 @pytest.mark.parametrize("way", ["stopped", "superseded", "a new session", "drained", "cancelled around"])
 async def test_no_process_of_a_model_survives_any_end_of_its_turn(
-    tmp_path: Path, mine: str, kind: str, way: str
+    tmp_path: Path, mine: str, kind: str, way: str, sandbox: Sandbox
 ) -> None:
+    terminal = TerminalConfig(sandbox=sandbox)
     with trio.CancelScope() as around:
-        async with open_scene(tmp_path, mode="interrupt", tools=tools()) as told:  # type: ignore[arg-type]
+        async with open_scene(
+            tmp_path,
+            mode="interrupt",
+            tools=tools(),  # type: ignore[arg-type]
+            terminal=terminal,
+        ) as told:
             works(told.server, kind, mine)
             told.server.otherwise = Reply().says("Nothing more.")
             await told.platform.says("work")
@@ -114,15 +128,20 @@ async def test_no_process_of_a_model_survives_any_end_of_its_turn(
     assert alive(mine) == []
 
 
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize("kind", HARD)
-async def test_no_process_of_a_model_survives_a_killed_gateway(tmp_path: Path, mine: str, kind: str) -> None:
+async def test_no_process_of_a_model_survives_a_killed_gateway(
+    tmp_path: Path, mine: str, kind: str, sandbox: str
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     async with (
         open_model_server() as server,
         open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
     ):
-        (home / "config.yaml").write_text(CONFIG.format(port=platform.port, model=server.openai_url))
+        (home / "config.yaml").write_text(
+            CONFIG.format(port=platform.port, model=server.openai_url, sandbox=sandbox)
+        )
         environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
         works(server, kind, mine)
         gateway = await trio.lowlevel.open_process(

@@ -38,6 +38,7 @@ from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
 from ...host.home.status_board import StatusBoard, leave_failed_start
+from ...host.loop.memory_shield import close_memory
 from ...host.loop.open_files import raise_open_files
 from ...host.loop.task_tree import waits_noted, write_tree_on_signal
 from ...host.loop.watchdog import WATCHDOG_LOG, last_resort, watch_loop
@@ -67,6 +68,7 @@ NEW_OBJECTS = 50_000
 )
 def command(if_wanted: bool) -> None:
     """Run the gateway."""
+    close_memory()
     home = home_directory(os.environ)
     if if_wanted and not is_wanted(status := read_status(home)):
         reason = f"the last state is {status.gateway_state}" if status else "no gateway has run in this home"
