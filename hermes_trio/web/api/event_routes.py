@@ -56,7 +56,7 @@ class EventRoutes:
         # A browser that reconnects sends the same query again, and its position in the header.
         cursor = request.headers.get("last-event-id") or request.query_params.get("cursor", "")
 
-        async def writer(write: Write) -> None:
+        async def writer(write: Write) -> bytes:
             await write(b"retry: 1000\n: connected\n\n")
             with (
                 self._journals.live.watching() as watch,
@@ -71,9 +71,9 @@ class EventRoutes:
                     news = progress.of_live(watch.take()) + b"".join(map(frame, changed.take()))
                     await write(news or b": heartbeat\n\n")
                 if watch.cut:
-                    await write(frame({"event": "cut"}))
-                elif (ending := self._control.current) is not None:
-                    await write(frame({"event": "gateway.ending", "kind": ending.kind}))
+                    return frame({"event": "cut"})
+                ending = self._control.current
+                return frame({"event": "gateway.ending", "kind": ending.kind}) if ending is not None else b""
 
         return EventStream(writer)
 

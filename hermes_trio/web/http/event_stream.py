@@ -16,14 +16,14 @@ HEADERS = (
 )
 
 Write = Callable[[bytes], Awaitable[None]]
+Writer = Callable[[Write], Awaitable[bytes]]
+"""Writes a stream, and returns its last bytes. They are sent in one piece with the end of the response."""
 
 
 class EventStream:
     """A response that lasts until its writer returns or the client has gone."""
 
-    def __init__(
-        self, writer: Callable[[Write], Awaitable[None]], headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, writer: Writer, headers: Mapping[str, str] | None = None) -> None:
         self._writer = writer
         more = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
         self._headers = [*HEADERS, *more]
@@ -36,8 +36,7 @@ class EventStream:
             async def write(data: bytes) -> None:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
 
-            await self._writer(write)
-            await send({"type": "http.response.body", "body": b""})
+            await send({"type": "http.response.body", "body": await self._writer(write)})
             nursery.cancel_scope.cancel(reason="the stream is complete")
 
 

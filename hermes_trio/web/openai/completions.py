@@ -142,7 +142,7 @@ class CompletionRoutes:
             if not callers[run_id]:
                 del callers[run_id]
 
-    async def _stream(self, completion: Completion, write: Write) -> None:
+    async def _stream(self, completion: Completion, write: Write) -> bytes:
         async def tell(record: Record) -> None:
             text = completion.add(record)
             if text:
@@ -158,12 +158,9 @@ class CompletionRoutes:
             await write(frame(completion.chunk({"role": "assistant", "content": ""})))
             await completion.follow(RunFollower(tell, _ignore, silence))
         if completion.is_answered:
-            for chunk in completion.last_chunks():
-                await write(frame(chunk))
-        else:
-            refusal = await completion.refusal()
-            await write(frame(completion.chunk({}, "error", error=openai_error(refusal))))
-        await write(DONE)
+            return b"".join(map(frame, completion.last_chunks())) + DONE
+        refusal = await completion.refusal()
+        return frame(completion.chunk({}, "error", error=openai_error(refusal))) + DONE
 
 
 def _names(config: GatewayConfig) -> list[str]:

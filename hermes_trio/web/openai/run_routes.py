@@ -123,7 +123,7 @@ class RunRoutes:
         cursor = parse_cursor(request.headers.get("last-event-id") or request.query_params.get("cursor", ""))
         after = cursor.seq if cursor is not None and cursor.run_id == state.run_id else 0
 
-        async def writer(write: Write) -> None:
+        async def writer(write: Write) -> bytes:
             async def tell(record: Record) -> None:
                 await write(_frame(record))
 
@@ -134,8 +134,8 @@ class RunRoutes:
                 await write(b": heartbeat\n\n")
 
             await write(b": connected\n\n")
-            if await follow(self.runs, state.run_id, RunFollower(tell, gap, silence, after)):
-                await write(DONE)
+            has_end = await follow(self.runs, state.run_id, RunFollower(tell, gap, silence, after))
+            return DONE if has_end else b""
 
         return EventStream(writer)
 
