@@ -34,7 +34,7 @@ from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.web.app import Web
 from hermes_trio.web.http.event_stream import frame
 
-from . import api_sessions, api_streams, api_turns
+from . import api_fairness, api_sessions, api_streams, api_turns
 from .drain import logged_home
 from .figures import Figure, beside, show
 
@@ -69,12 +69,13 @@ class Measured:
 
 
 def main() -> int:
-    """Measure and print all figures; takes five minutes."""
+    """Measure and print all figures; takes six minutes."""
     raise_open_files()
     show("web", list(_figures()))
     show("web, turns", list(api_turns.figures()))
     show("web, sessions", list(api_sessions.figures()))
     show("web, streams", list(api_streams.figures()))
+    show("web, fairness", list(api_fairness.figures()))
     return 0
 
 

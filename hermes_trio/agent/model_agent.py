@@ -3,6 +3,10 @@
     async with open_agent(...) as agent: ...       # agent(turn) answers one message
 
 HTTP clients and MCP servers live as long as the block; a turn's model lives as long as the turn.
+
+The first request of a turn is the costly part of its beginning. When hundreds of turns begin in one moment,
+each pass of the event loop would run a step of every one of them, and a word of a running answer needs
+several passes. So only a few turns enter this part in each pass.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+
+import trio
 
 from ..base.byte_cache import ByteCache
 from ..base.world import World
@@ -41,6 +47,10 @@ from .providers.model import Model, ModelRequest
 from .shortening import Shortener, ShorteningResult
 from .toolset import Toolbox
 
+ENTER_AT_ONCE = 3
+"""Turns that begin to ask their models in one pass of the event loop. Fewer would show words little sooner
+and cost more passes."""
+
 log = Log(__name__)
 
 
@@ -62,6 +72,9 @@ class Agent:
     """Nothing is done before the first request to a model that must not be repeated."""
     past: ByteCache[PastConversation] = field(default_factory=partial(ByteCache, MOST_BYTES))
     """The conversations of sessions that had a turn lately, by session id."""
+    entrance: trio.Semaphore = field(default_factory=partial(trio.Semaphore, ENTER_AT_ONCE))
+    """Lets turns ask their models in the order of their arrival, `ENTER_AT_ONCE` in each pass of the event
+    loop: to enter takes one pass, and who leaves lets the next turn in for the next pass."""
 
     async def __call__(self, turn: AgentTurn) -> str:
         """Answer one message."""
@@ -78,6 +91,8 @@ class Agent:
             turn.mention(
                 f"⏳ Still being connected, so without its tools in this turn: {', '.join(missing)}."
             )
+        async with self.entrance:  # nothing of the turn waits for the database between here and its request
+            pass
         request = ModelRequest(messages=(), system="\n\n".join([prompt, *instructions]), tools=toolset.specs)
         async with self.open_model() as model:
             opening = opening_of(turn.turn_id, turn.prompt)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -19,9 +18,9 @@ from hermes_trio.agent.model_agent import Agent
 from hermes_trio.agent.providers.model import Finished, Item, Model, ModelRequest, TextDelta
 from hermes_trio.agent.providers.model_messages import UserMessage
 from hermes_trio.agent.toolset import Toolbox
-from hermes_trio.web.http.connection import Message
 from tests.disk import Disk
-from tests.web.conftest import KEY, WebStage
+from tests.web.conftest import WebStage
+from tests.web.direct_request import complete_directly
 
 COMMIT = 0.02
 THINKING = 1.0
@@ -69,21 +68,9 @@ class SlowLife:
 
     async def turn(self, session: str) -> Waits:
         """Complete a chat in this session, and return what that waited for."""
-        began, sent = trio.current_time(), list[float]()
-        left = [{"type": "http.request", "body": _body(session), "more_body": False}]
-
-        async def receive() -> Message:
-            if not left:
-                await trio.sleep_forever()
-            await trio.lowlevel.checkpoint()
-            return left.pop()
-
-        async def send(message: Message) -> None:
-            sent.append(trio.current_time())
-            await trio.lowlevel.checkpoint()
-
         assert self.stage.web is not None
-        await self.stage.web.opened.application(_completion_in(session), receive, send)
+        began, sent = trio.current_time(), list[float]()
+        await complete_directly(self.stage.web, session, session, lambda _: sent.append(trio.current_time()))
         asked = self.model.asked[session]
         return Waits(
             _commits(sent[0] - began), _commits(asked - began), _commits(sent[-1] - asked - THINKING)
@@ -107,28 +94,6 @@ class SlowLife:
 
 def _commits(seconds: float) -> int:
     return math.ceil(round(seconds / COMMIT, 6))
-
-
-def _completion_in(session: str) -> Message:
-    """Return the scope of a request for a completion in this session."""
-    return {
-        "type": "http",
-        "method": "POST",
-        "path": "/v1/chat/completions",
-        "headers": [
-            (b"authorization", f"Bearer {KEY}".encode()),
-            (b"content-type", b"application/json"),
-            (b"x-hermes-session-id", session.encode()),
-        ],
-        "query_string": b"",
-        "client": None,
-    }
-
-
-def _body(said: str) -> bytes:
-    return msgspec.json.encode(
-        {"model": "x", "stream": True, "messages": [{"role": "user", "content": said}]}
-    )
 
 
 @pytest.fixture
