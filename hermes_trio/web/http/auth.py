@@ -37,7 +37,7 @@ from ...state.tables.logins import Login
 from .browser_logins import BrowserLogins
 from .connection import vouch
 from .http_errors import Refusal, read_json
-from .login_attempts import LoginAttempts, address_of
+from .login_attempts import LoginAttempts
 from .server import is_loopback
 
 PAGE_HEADER = "x-hermes-page"
@@ -115,20 +115,19 @@ class Auth:
     def _judge(self, request: Request) -> Refusal | None:
         if "authorization" not in request.headers:
             return Refusal(401, "no_key", "This route needs the key.", _WHERE, _CHALLENGE)
-        wrong = Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
         scheme, _, given = request.headers["authorization"].partition(" ")
-        if scheme.lower() != "bearer":
-            return wrong
-        # An address that has shown the right key is never locked out. A key from any other address is not
-        # even compared after too many wrong ones.
-        too_many = self._attempts.refusal(request)
-        if too_many is not None and not self._attempts.is_trusted(request):
+        return self._compare(request, given.strip()) if scheme.lower() == "bearer" else _wrong_key()
+
+    def _compare(self, request: Request, given: str) -> Refusal | None:
+        """Return None if this is the key. After too many wrong ones it is not compared."""
+        seal = _sealed(given)
+        if (too_many := self._attempts.refusal(request, seal)) is not None:
             return too_many
-        if self._is_key(given.strip()):
-            self._attempts.trust(request)
+        if hmac.compare_digest(seal, _sealed(self._key.decode())):
+            self._attempts.note_right_key(request)
             return None
-        self._attempts.note_failure(request)
-        return too_many or wrong
+        self._attempts.note_wrong(request, seal)
+        return _wrong_key()
 
     def is_let_in(self, request: Request) -> bool:
         """Return True if the request has the key or a cookie: enough for the page, which has no secret."""
@@ -170,10 +169,11 @@ class Auth:
         seal = _sealed(request.query_params.get("token", ""))
         if seal not in self._links and self.login_of(request) is not None:
             return RedirectResponse("/", 303)
-        self._attempts.check(request)
-        until = self._links.pop(seal, 0.0)
-        if self._world.time() >= until:
-            self._attempts.note_failure(request)
+        # A link of ours is too long to be guessed, so wrong ones at this address do not refuse it.
+        if self._world.time() >= self._links.pop(seal, 0.0):
+            if (too_many := self._attempts.refusal(request, seal)) is not None:
+                raise too_many
+            self._attempts.note_wrong(request, seal)
             raise Refusal(
                 401,
                 "link_used",
@@ -187,10 +187,9 @@ class Auth:
 
     async def log_in_by_key(self, request: Request) -> Response:
         """Log a browser in with the key of the body. The page key is in the header `X-Hermes-Page`."""
-        self._attempts.check(request)
-        if not self._is_key((await read_json(request, LoginRequest, longest=LONGEST_LOGIN)).key):
-            self._attempts.note_failure(request)
-            raise Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
+        given = (await read_json(request, LoginRequest, longest=LONGEST_LOGIN)).key
+        if (refusal := self._compare(request, given)) is not None:
+            raise refusal
         response = Response(status_code=204)
         response.headers[PAGE_HEADER] = await self._let_in(request, response)
         return response
@@ -234,9 +233,6 @@ class Auth:
     def _signed(self, use: str, text: str) -> str:
         return hmac.new(self._key, f"{use} {text}".encode(), hashlib.sha256).hexdigest()
 
-    def _is_key(self, given: str) -> bool:
-        return hmac.compare_digest(_sealed(given), _sealed(self._key.decode()))
-
     def _is_ours(self, host: str) -> bool:
         """Return True if this host can only be ours: an address, or a name of this machine. The owner of any
         other name can point it to this machine."""
@@ -260,10 +256,13 @@ def _is_foreign(request: Request) -> bool:
 
 
 def _is_by_tls(request: Request) -> bool:
-    """Return True if the browser uses TLS to a proxy in front of us. Only a proxy on this machine is
-    believed."""
-    by = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
-    return by == "https" and is_loopback(address_of(request))
+    """Return True if a proxy says that the browser uses TLS. A client that lies only makes its own browser
+    keep the cookie to itself."""
+    return request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower() == "https"
+
+
+def _wrong_key() -> Refusal:
+    return Refusal(401, "wrong_key", "The key is wrong.", _WHERE, _CHALLENGE)
 
 
 def _foreign() -> Refusal:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import timedelta
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from hermes_trio.host.loop.open_files import raise_open_files
-from hermes_trio.web.http import auth, login_attempts
+from hermes_trio.web.http import auth
 from hermes_trio.web.http import connection as limits
 from hermes_trio.web.http.connection import Message, vouch
 from hermes_trio.web.http.server import MOST_CONNECTIONS, MOST_STRANGERS
-from tests.web.conftest import KEY, PATIENCE, WebStage, client
+from tests.web.conftest import PATIENCE, WebStage
 from tests.web.http.test_attacks import (
     MB,
     WITH_KEY,
@@ -94,33 +93,6 @@ async def test_without_the_key_no_route_reads_a_body(web_stage: WebStage) -> Non
                 )
                 assert got.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 403 ")), (method, path, got)
                 assert b"connection: close" in got.lower()
-
-
-async def test_wrong_keys_are_limited_like_failed_log_ins(web_stage: WebStage) -> None:
-    async with web_stage.served():
-        assert web_stage.web is not None
-        async with client(web_stage.web, "wrong") as stranger, client(web_stage.web, KEY) as owner:
-            for _ in range(login_attempts.MOST_TRIES):
-                assert (await stranger.get("/api/sessions")).status_code == 401
-            refused = await stranger.get("/api/sessions")
-            assert refused.status_code == 429
-            assert 0 < int(refused.headers["retry-after"]) <= login_attempts.TRIES_WITHIN
-            assert (await owner.get("/api/sessions")).status_code == 429, "it may be a guess"
-            web_stage.away += timedelta(seconds=login_attempts.TRIES_WITHIN)
-            assert (await owner.get("/api/sessions")).status_code == 200
-
-
-async def test_wrong_keys_do_not_lock_out_an_address_that_has_shown_the_right_key(
-    web_stage: WebStage,
-) -> None:
-    async with web_stage.served() as (_, owner):
-        assert web_stage.web is not None
-        assert (await owner.get("/api/sessions")).status_code == 200
-        async with client(web_stage.web, "wrong") as stranger:
-            for _ in range(login_attempts.MOST_TRIES):
-                assert (await stranger.get("/api/sessions")).status_code == 401
-            assert (await stranger.get("/api/sessions")).status_code == 429
-        assert (await owner.get("/api/sessions")).status_code == 200
 
 
 # --- chunks ------------------------------------------------------------------------------------------
