@@ -33,6 +33,7 @@ from ..state.tables.transcript import TranscriptRow
 from ..tools.all_tools import names_in, toolbox
 from ..tools.builtin.memory import snapshot
 from ..tools.mcp.mcp_servers import open_servers
+from ..tools.memory_folder import memory_folder
 from ..tools.tool import Tool
 from .agent_turn import AgentTurn
 from .conversation import Conversation
@@ -81,7 +82,7 @@ class Agent:
         prompt, compaction = await turn.database.read(_prompt_and_compaction, turn.session_id)
         if prompt is None:
             # Built once per session: a provider's cache needs the same beginning in every request.
-            memory = snapshot(turn.home)
+            memory = snapshot(memory_folder(turn.home, turn.config, turn.entry.origin))
             prompt = system_prompt(turn.home, turn.entry, turn.world.now(), memory, dialect=turn.dialect)
             await turn.database.write(sessions.set_prompt, turn.session_id, prompt)
         # Rows with the role `system` hold the instructions of the API client that opened the conversation.

@@ -107,7 +107,7 @@ def load_config(
     model, in_environment = _model(config.model, in_file, environ)
     loaded = Loaded(
         config=msgspec.structs.replace(_without_mistakes(config, findings), model=model),
-        warnings=(*malformed, *replaced, *harmless, *unknown, *_missing_admins(config)),
+        warnings=(*malformed, *replaced, *harmless, *unknown, *_open_to_all(config)),
         path=path,
         origins={**in_file, **in_environment},
         environ=environ,
@@ -122,10 +122,17 @@ def load_config(
     return loaded
 
 
-def _missing_admins(config: GatewayConfig) -> Iterator[str]:
-    """Yield a warning for each platform on which everybody may talk, and therefore nobody is an admin."""
+def _open_to_all(config: GatewayConfig) -> Iterator[str]:
+    """Yield the warnings for each platform on which everybody may talk."""
     for name, platform in config.platforms.items():
-        if platform.enabled and platform.allow_from == "all" and not platform.allow_admin_from:
+        if not platform.enabled or platform.allow_from != "all":
+            continue
+        if config.approvals.mode == "off":
+            yield (
+                f"platforms.{name}.allow_from is all and approvals.mode is off, so every stranger there may "
+                "have every command run"
+            )
+        if not platform.allow_admin_from:
             yield (
                 f"platforms.{name}.allow_from is all and platforms.{name}.allow_admin_from names nobody, "
                 "so nobody there may approve commands or give admin commands"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _NO_FILES = ("/proc", "/sys", "/dev")
-_READABLE_AT_HOME = (("soul.md",), ("memories",))
+_READABLE_AT_HOME = (("soul.md",),)
 
 _BINARY = getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | _BINARY

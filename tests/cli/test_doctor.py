@@ -160,6 +160,18 @@ def test_a_platform_open_to_all_without_admins_is_a_warning(broken_home: BrokenH
     assert "allow_admin_from" not in broken_home.hermes("config", "check").stdout
 
 
+def test_a_platform_open_to_all_without_approvals_is_a_warning(broken_home: BrokenHome) -> None:
+    config = broken_home.home / "config.yaml"
+    platform = "platforms: {loopback: {allow_from: %s, allow_admin_from: [42], port: 1}}\n"
+    config.write_text("approvals: {mode: off}\n" + platform % "all")
+    warning = "platforms.loopback.allow_from is all and approvals.mode is off, so every stranger there may "
+    warning += "have every command run"
+    assert f"{warning}." in broken_home.finding("warning")
+    assert f"warning: {warning}" in broken_home.hermes("config", "check").stdout
+    config.write_text("approvals: {mode: off}\n" + platform % "[42]")
+    assert "stranger" not in broken_home.hermes("config", "check").stdout
+
+
 def test_a_wrong_own_key_of_a_platform_is_a_problem(broken_home: BrokenHome) -> None:
     (broken_home.home / "config.yaml").write_text("platforms: {loopback: {allow_from: all, port: none}}")
     assert broken_home.problem().startswith("platforms.loopback.port: ")

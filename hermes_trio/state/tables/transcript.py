@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -208,6 +208,17 @@ def places_of_calls(db: sqlite3.Connection, turn_id: int) -> list[int]:
     """Return the places of the rows of a turn that call tools, in order."""
     query = "SELECT place FROM messages WHERE turn_id = ? AND tool_calls IS NOT NULL ORDER BY place"
     return [place for (place,) in db.execute(query, (turn_id,))]
+
+
+def has_other_results(db: sqlite3.Connection, session_id: str, tools: Collection[str]) -> bool:
+    """Return True if the transcript has results of other tools than these, or recovered tool calls."""
+    marks = ", ".join("?" * len(tools))
+    query = (
+        "SELECT EXISTS (SELECT 1 FROM messages WHERE session_id = ? AND (cards IS NOT NULL "  # noqa: S608
+        f"OR (role = 'tool' AND coalesce(tool_name, '') NOT IN ({marks}))))"
+    )
+    (found,) = db.execute(query, (session_id, *tools)).fetchone()
+    return bool(found)
 
 
 def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:

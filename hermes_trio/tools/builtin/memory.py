@@ -1,15 +1,20 @@
 """The tool `memory`: facts about the work and about the person that later sessions know.
 
-They are in two small files in the home, which people may edit too. The files are shared by everybody who
-talks to this gateway: people who must not know of each other need separate gateways. A session gets the files
-as they are when it starts and keeps that text, so that a provider's cache stays valid. A model reads the
-memory like its own thoughts, so an entry is refused if it gives orders, hides text, or holds a secret.
-Entries that are read from a file are checked in the same way before they go into a prompt.
+They are in two small files, which people may edit too. Each person has files of their own (`memory_folder`).
+A session gets the files as they are when it starts and keeps that text, so that a provider's cache stays
+valid. A model reads the memory like its own thoughts, so an entry is refused if it gives orders, hides text,
+or holds a secret. Entries that are read from a file are checked in the same way before they go into a prompt.
+
+What a stranger wrote is remembered only after a person's yes to the text. Nobody can tell where a fact comes
+from that a model writes down. So a person is asked if the session could know of a stranger at all: it has
+results of tools that read what exists already, or it takes place where others speak. Summaries of the
+beginning of a session change nothing about that, because its rows are kept.
 """
 
 from __future__ import annotations
 
 import re
+import sqlite3
 import threading
 import unicodedata
 from functools import partial
@@ -20,17 +25,21 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from ...base.messages import SessionSource
 from ...host.files.json_files import UnreadableFile, read_small, write_small
 from ...host.files.private_files import make_private_dir
 from ...log import Log
 from ...masking.redaction import Redact
-from ..tool import Result, Tool, ToolFailed, Workplace
+from ...state.tables import sessions, transcript
+from ..memory_folder import memory_folder
+from ..tool import Approval, Result, Tool, ToolFailed, Workplace
 
 Target = Literal["memory", "user"]
 
 FILES: dict[Target, tuple[str, int]] = {"memory": ("MEMORY.md", 2200), "user": ("USER.md", 1375)}
 """The file of each memory, and its limit in characters."""
-FOLDER = "memories"
+OWN_TOOLS = frozenset({"clarify", "memory", "send_file", "todo"})
+"""Tools whose results hold only what the person or the agent has written."""
 BETWEEN = "\n§\n"
 
 _ABOUT: dict[Target, str] = {"memory": "What you remember", "user": "What you know about the person"}
@@ -88,15 +97,19 @@ class Memory:
         content = arguments.content.strip()
         if arguments.action != "remove" and (why := _unwelcome(content, redact)):
             raise ToolFailed(f"Not remembered: {why}.")
-        job = partial(self._changed, place.home, arguments, content)
+        source, may_know_strangers = await place.database.read(_origin, place.session_id)
+        folder = memory_folder(place.home, place.config, source)
+        if may_know_strangers and arguments.action != "remove" and place.config.approvals.mode == "ask":
+            await _ask(content, folder / FILES[arguments.target][0], place)
+        job = partial(self._changed, folder, arguments, content)
         try:
             return Result(await trio.to_thread.run_sync(job, abandon_on_cancel=True))
         except (OSError, UnreadableFile) as error:
             raise ToolFailed(f"{FILES[arguments.target][0]} cannot be used: {error}.") from error
 
-    def _changed(self, home: Path, arguments: MemoryArguments, content: str) -> str:
+    def _changed(self, folder: Path, arguments: MemoryArguments, content: str) -> str:
         name, limit = FILES[arguments.target]
-        path = home / FOLDER / name
+        path = folder / name
         with self._lock:
             entries = _entries(path)
             if arguments.action == "add":
@@ -120,12 +133,30 @@ class Memory:
         )
 
 
-def snapshot(home: Path) -> str:
-    """Return the memory as a part of the prompt of a new session."""
+def _origin(db: sqlite3.Connection, session_id: str) -> tuple[SessionSource | None, bool]:
+    """Return the source of a session, and whether the session may hold words of strangers."""
+    entry = sessions.by_id(db, session_id)
+    source = entry.origin if entry is not None else None
+    is_alone = source is not None and source.chat_type == "dm"
+    return source, not is_alone or transcript.has_other_results(db, session_id, OWN_TOOLS)
+
+
+async def _ask(content: str, path: Path, place: Workplace) -> None:
+    """Ask a person whether this may be remembered. Raises `ToolFailed` if not."""
+    why = "This is remembered in later sessions. Others than you may have written it."
+    if await place.may(Approval(content, why, str(path), "change")) is None:
+        raise ToolFailed(
+            "Not remembered: in this session that needs a person's yes, and none came: they said no, or not "
+            "in time, or nobody is there. Do not try it again."
+        )
+
+
+def snapshot(folder: Path) -> str:
+    """Return the memory in this folder as a part of the prompt of a new session."""
     parts = []
     for target, (name, limit) in FILES.items():
         try:
-            entries = _entries(home / FOLDER / name)
+            entries = _entries(folder / name)
         except (OSError, UnreadableFile) as error:
             log.warning("memory file not readable", file=name, error=str(error))
             continue

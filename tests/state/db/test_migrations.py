@@ -221,6 +221,18 @@ def test_the_shipped_schema_steps_are_numbered_and_create_a_database(tmp_path: P
         assert [name for name, _ in recorded(made.reading)] == names
 
 
+def test_prompts_with_a_memory_of_all_people_are_made_anew(tmp_path: Path, world: World) -> None:
+    path, (first, logins, *later) = tmp_path / "gateway.db", shipped_steps()
+    with opened(path, world, first, logins) as made:
+        made.writing.execute(
+            "INSERT INTO sessions (session_id, session_key, chat_type, created_at, updated_at, prompt) "
+            "VALUES ('s1', 'k', 'dm', 0, 0, 'The owner is ill.')"
+        )
+        made.writing.commit()
+    with opened(path, world, first, logins, *later) as made:
+        assert made.reading.execute("SELECT prompt FROM sessions").fetchall() == [(None,)]
+
+
 def test_every_statement_of_the_shipped_schema_steps_is_applied(tmp_path: Path, world: World) -> None:
     """Steps are split into statements; compare with SQLite's own splitting, which commits."""
     with (

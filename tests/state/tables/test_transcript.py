@@ -157,3 +157,24 @@ def test_a_lone_surrogate_costs_one_character_and_not_the_end_of_a_turn(db: sqli
     assert said.cards == (ToolCard("c1", sign, args={"path": sign}),)
     assert smile.content == "\N{GRINNING FACE}", "two surrogates are one character"
     assert transcript.search(db, half) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "has_other"),
+    [
+        (TranscriptRow("user", "read_file", NOON), False),
+        (TranscriptRow("assistant", "", NOON, tool_calls=(ToolCall("1", "read_file", "{}"),)), False),
+        (TranscriptRow("tool", "done", NOON, tool_name="todo"), False),
+        (TranscriptRow("tool", "a page", NOON, tool_name="web_fetch"), True),
+        (TranscriptRow("tool", "a page", NOON), True),
+        (TranscriptRow("assistant", "", NOON, cards=(ToolCard("1", "web_fetch"),), recovered=True), True),
+    ],
+)
+def test_results_of_other_tools_are_found_in_their_session_alone(
+    db: sqlite3.Connection, row: TranscriptRow, has_other: bool
+) -> None:
+    for name in ("s1", "s2"):
+        session(db, name)
+    transcript.append(db, "s1", row)
+    assert transcript.has_other_results(db, "s1", {"todo", "clarify"}) is has_other
+    assert not transcript.has_other_results(db, "s2", {"todo", "clarify"})
