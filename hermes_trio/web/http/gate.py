@@ -64,7 +64,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class RouteGuard:
-    """The checks of a single route: the key or a log-in, and for a change the process that sent it."""
+    """The checks of a single route: the key or a log-in, and the process that sent the request."""
 
     auth: Auth
     owner: OwnerCheck
@@ -76,8 +76,9 @@ class RouteGuard:
     def _route(self, spec: RouteSpec[T], handlers: T) -> Route:
         async def endpoint(request: Request) -> ASGIApp:
             login = None if spec.is_open else self.auth.check(request)
-            if not spec.is_open and spec.method not in SAFE:
-                await self.owner.refuse_agents_processes(request, may_be_gone=spec.may_be_gone)
+            if not spec.is_open:
+                harmless = spec.may_be_gone or spec.method in SAFE  # to a sender that has gone
+                await self.owner.refuse_agents_processes(request, may_be_gone=harmless)
             app = await spec.handler(handlers, request)
             return app if login is None else self.auth.logins.answering(login, app)
 

@@ -1,8 +1,8 @@
-"""Refusing requests of the agent's processes that send, answer, change or end something.
+"""Refusing requests of the agent's processes, with whatever key.
 
-The holder of the key is not always the owner: a command of the agent can read the key from the home
-directory. So a request from this machine is refused if a process that the agent runs has sent it: a run never
-answers its own approval, and never speaks or decides for the owner. Reading (GET) needs only the key.
+The holder of the key is not always the owner: a person may have shown it to the agent, or a command without a
+sandbox may read it. So a request from this machine is refused if a process that the agent runs has sent it: a
+run never answers its own approval, never speaks or decides for the owner, and reads no other session.
 
 Requests that arrive together share one look at the processes. A connection is looked at once: who holds it
 could only give it away.
@@ -33,8 +33,8 @@ class OwnerCheck:
 
     async def refuse_agents_processes(self, request: Request, *, may_be_gone: bool) -> None:
         """Refuse a request that a process of the agent has sent. A sender that has closed its connection is
-        refused too, unless `may_be_gone`: the route only ends something. Requests from other machines are not
-        checked."""
+        refused too, unless `may_be_gone`: the route only reads or ends something. Requests from other
+        machines are not checked."""
         theirs, ours = request.scope.get("client"), request.scope.get("server")
         if theirs is None or ours is None:
             return
