@@ -176,4 +176,4 @@ def application(guard: RouteGuard, handlers: Mapping[type, object]) -> Gate:
     """Return the application with all routes of the table, behind the gate."""
     routes = [route for group in GROUPS for route in guard.routes(group, handlers[group.handlers])]
     errors = {**HANDLERS, **OPERATION_HANDLERS}
-    return Gate(Starlette(routes=routes, exception_handlers=errors), guard.auth)
+    return Gate(Starlette(routes=routes, exception_handlers=errors), guard.auth, errors)

@@ -188,6 +188,8 @@ class Exchange:
         """The status for a wrong body."""
         self._ahead = 0
         self._head: h11.Response | None = None
+        """The head of the answer, until it is sent with the first data."""
+        self._takes_body = True
         self._started = False
 
     async def answer(self, app: App) -> bool:
@@ -258,7 +260,7 @@ class Exchange:
     # --- called by the application ---
 
     async def _receive(self) -> Message:
-        while not (self._body_over or self._gone or self._head is not None):
+        while not (self._body_over or self._gone or self._has_begun):
             try:
                 event = self._http.next_event()
                 if event is h11.NEED_DATA:
@@ -276,7 +278,7 @@ class Exchange:
                 self._body_over = True
                 return {"type": "http.request", "body": b"", "more_body": False}
             break
-        if self._body_over or self._head is not None:
+        if self._body_over or self._has_begun:
             await self._hangup()
         self._gone = True
         return {"type": "http.disconnect"}
@@ -307,6 +309,8 @@ class Exchange:
     async def _hangup(self) -> None:
         """Wait until the client has gone. Requests that it sends meanwhile are kept."""
         while self._ahead < MOST_AHEAD:
+            # It waits as long as the answer lasts, and waiting for data would hold more frames in memory.
+            await trio.lowlevel.wait_readable(self._stream.socket)
             data = await read(self._stream)
             self._http.receive_data(data)
             if not data:
@@ -322,18 +326,20 @@ class Exchange:
             if self._connection.closing or not self._is_whole():
                 headers.append((b"connection", b"close"))
             self._head = h11.Response(status_code=message["status"], headers=headers)
+            self._takes_body = self._request.method != b"HEAD" and message["status"] not in (204, 304)
             return
-        assert self._head is not None  # noqa: S101 - an answer has a head first
-        data = b"" if self._started else self._http.send(self._head)
+        assert self._has_begun  # noqa: S101 - an answer has a head first
+        data, self._head = self._http.send(self._head) if self._head is not None else b"", None
         self._started = True
-        if (body := message.get("body", b"")) and self._has_body(self._head):
+        if (body := message.get("body", b"")) and self._takes_body:
             data += self._http.send(h11.Data(body))
         if not message.get("more_body", False):
             data += self._http.send(h11.EndOfMessage())
         await write(self._stream, data)
 
-    def _has_body(self, head: h11.Response) -> bool:
-        return self._request.method != b"HEAD" and head.status_code not in (204, 304)
+    @property
+    def _has_begun(self) -> bool:
+        return self._started or self._head is not None
 
     async def _plainly(self, status: int) -> None:
         headers = [("Content-Length", "0"), ("Connection", "close")]

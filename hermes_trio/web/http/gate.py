@@ -3,19 +3,24 @@
 A route needs the key or a log-in unless its line in the table says that it is open. The origin check covers
 all of them: it refuses requests that another site made a browser send. The headers of each answer tell a
 browser how it may use the answer.
+
+The router finds the handler of a request, and is left before the answer is sent. An answer may last as long
+as a turn: the request with its body, and the frames of the router, are not kept in memory meanwhile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .auth import SAFE, Auth
-from .http_errors import Refusal, refusal_response
+from .http_errors import Refusal, on_bug, refusal_response
 from .owner import OwnerCheck
 from .route_spec import RouteGroup, RouteSpec
 
@@ -34,21 +39,32 @@ SECURITY_HEADERS = {
     b"cache-control": b"no-store",
 }
 
+ANSWER = "hermes_trio.answer"
+"""The key of the ASGI scope for the answer that a handler has returned."""
+
 T = TypeVar("T")
+ErrorHandlers = Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]
 
 
 class Gate:
-    """The application in front of the router: checks the origin, and adds the security headers."""
+    """The application around the router: checks the origin, adds the security headers, and sends the answer
+    to which the router has led."""
 
-    def __init__(self, app: ASGIApp, auth: Auth) -> None:
-        self.app, self._auth = app, auth
+    def __init__(self, app: ASGIApp, auth: Auth, error_handlers: ErrorHandlers) -> None:
+        """`error_handlers` answer the errors of an answer that has not begun; the router's own do so for the
+        errors of a handler."""
+        self.app, self._auth, self._error_handlers = app, auth, error_handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
 
+        has_begun = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal has_begun
             if message["type"] == "http.response.start":
+                has_begun = True
                 given = {name.lower() for name, _ in message["headers"]}
                 more = [pair for pair in SECURITY_HEADERS.items() if pair[0] not in given]
                 message = {**message, "headers": [*message["headers"], *more]}
@@ -60,6 +76,20 @@ class Gate:
         except Refusal as refusal:
             app = refusal_response(refusal, scope["path"])
         await app(scope, receive, send_with_headers)
+        answer: ASGIApp | None = scope.pop(ANSWER, None)
+        if answer is None:  # the router has sent an error
+            return
+        try:
+            await answer(scope, receive, send_with_headers)
+        except Exception as error:
+            if has_begun:
+                raise
+            handler = next(filter(None, map(self._error_handlers.get, type(error).__mro__)))
+            # If this is cancelled, nobody waits for the answer any more.
+            response = await handler(Request(scope), error)  # noqa: ASYNC120
+            await response(scope, receive, send_with_headers)  # noqa: ASYNC120
+            if handler is on_bug:
+                raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +110,11 @@ class RouteGuard:
                 harmless = spec.may_be_gone or spec.method in SAFE  # to a sender that has gone
                 await self.owner.refuse_agents_processes(request, may_be_gone=harmless)
             app = await spec.handler(handlers, request)
-            return app if login is None else self.auth.logins.answering(login, app)
+            request.scope[ANSWER] = app if login is None else self.auth.logins.answering(login, app)
+            return _sent_by_gate
 
         return Route(spec.path, endpoint, methods=[spec.method])
+
+
+async def _sent_by_gate(scope: Scope, receive: Receive, send: Send) -> None:
+    """Send nothing: the gate sends the answer, after the router is left."""

@@ -49,7 +49,7 @@ from ..http.http_errors import (
     refusal_response,
 )
 from .chat_messages import conversation_of, target_of
-from .completion_request import ChatCompletion, completion_asked
+from .completion_request import completion_asked
 from .run_routes import DONE, STOP_WITHIN
 
 SESSION = "X-Hermes-Session-Id"
@@ -104,19 +104,28 @@ class CompletionRoutes:
         target, content = target_of(request, body, session_id), conversation_of(asked.messages)
         if session_id is not None:
             content = ConversationInput(content.text, None, content.instructions)
+        is_stream, comes_again = asked.stream, target.key is not None
+        has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
+        # A list, from which it is taken: it may hold a long conversation, and the answer lasts a whole turn.
+        entering = [partial(self.conversations.enter, content, target)]
 
         async def respond(scope: Scope, receive: Receive, send: Send) -> None:
             run_id = self.runs.world.new_id()
             # Before the message is stored, so that no event of the run has to be read from its journal.
             with self.runs.journals.live.watching(run_id) as watch:
-                entered = await self.conversations.enter(content, target, run_id)
+                entered = await entering.pop()(run_id)
                 own_watch = watch if entered.posted.run_id == run_id else None
-                completion = Completion(self.runs, entered, asked, own_watch, model=_names(self.config)[-1])
+                completion = Completion(
+                    self.runs,
+                    entered,
+                    own_watch,
+                    model=_names(self.config)[-1],
+                    has_usage_chunk=has_usage_chunk,
+                )
                 response: ASGIApp
-                if asked.stream:
+                if is_stream:
                     response = EventStream(partial(self._stream, completion), {SESSION: entered.session})
                 else:
-                    comes_again = target.key is not None
                     waiting = partial(self._waiting, completion, comes_again=comes_again)
                     response = _WholeAnswer(completion, waiting)
                 await response(scope, receive, send)
@@ -178,19 +187,18 @@ class Completion:
         self,
         runs: Runs,
         entered: EnteredMessage,
-        asked: ChatCompletion,
         watch: Subscription | None,
         *,
         model: str,
+        has_usage_chunk: bool,
     ) -> None:
-        """`watch` is a subscription that has all events of the run, if there is one."""
+        """`watch` is a subscription that has all events of the run, if there is one. `has_usage_chunk` says
+        that a stream sends the usage in a chunk of its own, without choices."""
         self.runs, self.entered, self._watch = runs, entered, watch
         self.run_id = entered.posted.run_id
         self.text = ""
         self.end: Record | None = None
-        self._has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
-        """True if the usage is sent in a chunk of its own, without choices."""
-        self._model = model
+        self._model, self._has_usage_chunk = model, has_usage_chunk
         self._made_at = int(runs.world.time())
         self._is_after_tools = False
 
