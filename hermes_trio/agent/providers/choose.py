@@ -187,7 +187,7 @@ async def _probe(url: str) -> _ServedModel | None:
     with trio.move_on_after(PROBE_SECONDS) as patience:
         try:
             async with (
-                Http().client(Endpoint("openai", url, "any")) as client,
+                Http().clients([Endpoint("openai", url, "any")]) as (client,),
                 client.stream("GET", url.rstrip("/") + "/models") as response,
             ):
                 async for chunk in response.aiter_bytes():

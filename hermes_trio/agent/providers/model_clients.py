@@ -10,7 +10,7 @@ clients are kept.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 
@@ -33,14 +33,18 @@ class Http:
         """Clients that are not lent, with their addresses; the most recent one is last."""
 
     @asynccontextmanager
-    async def client(self, endpoint: Endpoint) -> AsyncIterator[httpx.AsyncClient]:
-        """Lend a client for this endpoint, for exclusive use during the block."""
-        client = self._take_idle(endpoint.base_url) or self._build(endpoint)
+    async def clients(self, endpoints: Sequence[Endpoint]) -> AsyncIterator[list[httpx.AsyncClient]]:
+        """Lend a client for each of these endpoints, for exclusive use during the block."""
+        lent: list[tuple[str, httpx.AsyncClient]] = []
         try:
-            yield client
+            for endpoint in endpoints:
+                address = endpoint.base_url
+                lent.append((address, self._take_idle(address) or self._build(endpoint)))
+            yield [client for _, client in lent]
         finally:
-            client.cookies.clear()  # the next turn may be that of another person
-            self._idle.append((endpoint.base_url, client))
+            for _, client in lent:
+                client.cookies.clear()  # the next turn may be that of another person
+            self._idle += lent
             while len(self._idle) > self._most_idle:
                 _, oldest = self._idle.pop(0)
                 await oldest.aclose()  # noqa: ASYNC102 - closes sockets without waiting

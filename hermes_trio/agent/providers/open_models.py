@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from ...base.world import World
 from .endpoint import Endpoint
 from .model import Model
-from .model_clients import Http
+from .model_clients import Http, httpx
 from .retry import RetryingModel
 from .wire.anthropic import AnthropicMessages
 from .wire.openai import ChatCompletions
@@ -20,10 +20,11 @@ async def open_model(
 ) -> AsyncIterator[RetryingModel]:
     """Open a model for one turn: the first endpoint, or the next one if that cannot answer. Connections are
     kept for the next request of the turn, and given back at the end of the block."""
-    async with AsyncExitStack() as clients:
-        models: list[Model] = []
-        for endpoint in endpoints:
-            client = await clients.enter_async_context(http.client(endpoint))
-            model_type = AnthropicMessages if endpoint.provider == "anthropic" else ChatCompletions
-            models.append(model_type(client, endpoint, world))
+    async with http.clients(endpoints) as clients:
+        models = [_model(*of_model, world) for of_model in zip(endpoints, clients, strict=True)]
         yield RetryingModel(models, retries=retries, jitter=world.jitter)
+
+
+def _model(endpoint: Endpoint, client: httpx.AsyncClient, world: World) -> Model:
+    model_type = AnthropicMessages if endpoint.provider == "anthropic" else ChatCompletions
+    return model_type(client, endpoint, world)

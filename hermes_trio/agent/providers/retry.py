@@ -8,7 +8,9 @@ whether the answer may begin a second time.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Self
 
 import trio
 
@@ -47,11 +49,9 @@ class RetryingModel:
         """Name of the current model."""
         return self._models[0].name
 
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Item]]:
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Item]]:
         """Answer the request, with retries."""
-        async with AsyncExitStack() as connection:
-            yield _Attempts(self, request, connection)
+        return _Attempts(self, request)
 
     def next_model(self) -> Model | None:
         """Switch to the next model and return it; None if there is none."""
@@ -76,17 +76,29 @@ class RetryingModel:
 
 
 class _Attempts:
-    """The items of the first attempt that succeeds, after one item for each failed attempt."""
+    """The items of the first attempt that succeeds, after one item for each failed attempt. At most one
+    attempt is open at a time; leaving the block closes it."""
 
-    def __init__(self, models: RetryingModel, request: ModelRequest, connection: AsyncExitStack) -> None:
-        self._models, self._request, self._connection = models, request, connection
+    def __init__(self, models: RetryingModel, request: ModelRequest) -> None:
+        self._models, self._request = models, request
+        self._open: AbstractAsyncContextManager[AsyncIterator[Item]] | None = None
         self._items: AsyncIterator[Item] | None = None
         self._attempt = 0
         self._next_at = -float("inf")
         self._last_data_at = self._silence = 0.0
         self._has_yielded = False
 
-    def __aiter__(self) -> _Attempts:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        attempt, self._open, self._items = self._open, None, None
+        if attempt is not None:
+            await attempt.__aexit__(kind, error, trace)  # noqa: ASYNC102 - closes sockets without waiting
+
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Item:
@@ -95,14 +107,12 @@ class _Attempts:
                 await trio.sleep_until(self._next_at)
                 self._attempt += 1
                 self._last_data_at = trio.current_time()
-                self._items = await self._connection.enter_async_context(
-                    self._models.model.stream(self._request)
-                )
+                attempt = self._models.model.stream(self._request)
+                self._items, self._open = await attempt.__aenter__(), attempt
             item = await anext(self._items)
         except ModelError as error:
             self._silence += trio.current_time() - self._last_data_at
-            await self._connection.aclose()
-            self._items = None
+            await self.__aexit__(None, None, None)  # noqa: ASYNC120 - if cancelled, nobody waits for the error
             if self._has_yielded:
                 raise Interrupted(error) from error
             return self._retry_after(error)

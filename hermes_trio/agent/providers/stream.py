@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import itertools
 import ssl
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -225,7 +224,7 @@ class AnswerStream:
     ) -> None:
         self._chunks, self._decoder, self._fold = chunks, decoder, fold
         self._endpoint, self._read_timeout = endpoint, read_timeout
-        self._ready: deque[Item] = deque()
+        self._ready: Iterator[Item] = iter(())
         self._error: ModelError | None = None
         self._text = self._thought = 0
         """Characters of text and of reasoning that were yielded."""
@@ -236,17 +235,19 @@ class AnswerStream:
         return self
 
     async def __anext__(self) -> Item:
-        while not self._ready:
+        while (item := next(self._ready, None)) is None:
             if self._error:
                 raise self._error
             if self.is_over:
                 raise StopAsyncIteration
+            ready: list[Item] = []
             chunk = await self._chunk()
             try:
-                self._read(chunk)
+                self._read(chunk, ready)
             except ModelError as error:
                 self._error = error
-        return self._ready.popleft()
+            self._ready = iter(ready)
+        return item
 
     async def _chunk(self) -> bytes:
         """Return the next bytes, empty at the end. Any byte, even of a comment, restarts the timeout."""
@@ -257,15 +258,15 @@ class AnswerStream:
         except httpx.HTTPError as error:
             raise _translated(error, self._endpoint, self._read_timeout) from error
 
-    def _read(self, chunk: bytes) -> None:
-        """Decode a chunk into items; an empty chunk is the end of the stream."""
+    def _read(self, chunk: bytes, ready: list[Item]) -> None:
+        """Decode a chunk into items, and add them to `ready`; an empty chunk is the end of the stream."""
         try:
             events = self._decoder.feed(chunk) if chunk else self._decoder.end()
         except sse.EventTooLong as error:
             raise StreamMalformed(self._endpoint, said="an event without an end") from error
         for event in events:
             try:
-                self._take(self._fold.feed(event))
+                self._take(self._fold.feed(event), ready)
             except StreamMalformed as error:
                 raise error if chunk else StreamCut(self._endpoint) from error
             if self._fold.held > LONGEST_CALLS:
@@ -273,12 +274,12 @@ class AnswerStream:
             if self._fold.done:
                 break
         if self._fold.done or not chunk:
-            self._take(self._fold.end())
+            self._take(self._fold.end(), ready)
             self.is_over = True
 
-    def _take(self, items: list[Item]) -> None:
-        """Queue these items, up to the maximum length. Raise `AnswerTooLong` after queuing the part that
-        fits."""
+    def _take(self, items: list[Item], ready: list[Item]) -> None:
+        """Add these items to `ready`, up to the maximum length. Raise `AnswerTooLong` after adding the part
+        that fits."""
         for item in items:
             if isinstance(item, TextDelta):
                 room, self._text = LONGEST_TEXT - self._text, self._text + len(item.text)
@@ -287,12 +288,12 @@ class AnswerStream:
                 room, self._thought = LONGEST_THOUGHT - self._thought, self._thought + len(item.text)
                 part, longest = "the reasoning", LONGEST_THOUGHT
             else:
-                self._ready.append(item)
+                ready.append(item)
                 continue
             if len(item.text) > room:
-                self._ready.append(replace(item, text=item.text[:room]))
+                ready.append(replace(item, text=item.text[:room]))
                 raise AnswerTooLong(self._endpoint, part, longest)
-            self._ready.append(item)
+            ready.append(item)
 
 
 def _translated(error: httpx.HTTPError, endpoint: Endpoint, read_timeout: float) -> ModelError:
