@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -129,21 +129,21 @@ def _journal(runs: int, batch: int, total: int) -> tuple[float, float]:
 
     async def run() -> float:
         with _folder() as home:
-            async with open_journals(home / "journal", WORLD) as journals, AsyncExitStack() as stack:
-                writers = [
-                    await stack.enter_async_context(journals.open_run("s", f"r{name}"))
-                    for name in range(runs)
-                ]
+            async with open_journals(home / "journal", WORLD) as journals:
+                with ExitStack() as stack:
+                    writers = [
+                        stack.enter_context(await journals.open_run("s", f"r{name}")) for name in range(runs)
+                    ]
 
-                async def stream(writer: RunWriter) -> None:
-                    for _ in range(total // runs // batch):
-                        await writer.append(*[MessageDelta("token ") for _ in range(batch)])
+                    async def stream(writer: RunWriter) -> None:
+                        for _ in range(total // runs // batch):
+                            await writer.append(*[MessageDelta("token ") for _ in range(batch)])
 
-                began = time.perf_counter()
-                async with trio.open_nursery() as nursery:
-                    for writer in writers:
-                        nursery.start_soon(stream, writer)
-                return total / (time.perf_counter() - began)
+                    began = time.perf_counter()
+                    async with trio.open_nursery() as nursery:
+                        for writer in writers:
+                            nursery.start_soon(stream, writer)
+                    return total / (time.perf_counter() - began)
 
     return trio.run(run), _bare_journal(runs, batch, total)
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import outcome
 import trio
@@ -55,7 +55,7 @@ log = Log(__name__)
 
 
 class RunWriter:
-    """The one writer of a run. Created by `Journals.open_run`."""
+    """The one writer of a run, for as long as its block. Created by `Journals.open_run`."""
 
     def __init__(self, file: RunFile, journals: Journals) -> None:
         self._file, self._journals = file, journals
@@ -66,6 +66,15 @@ class RunWriter:
         self.ended = file.ended
         """True if the latest event is the last one of the run."""
         self._open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file after the last write, without waiting for it: a disk that hangs delays nothing."""
+        self._open = False
+        if not self._file.closed:
+            self._journals._jobs.hand_over(self._file.close)
 
     async def append(self, *happened: Event | tuple[str, Any]) -> list[Record]:
         """Append events in this order, and return their records after they are in the file.
@@ -153,11 +162,9 @@ class Journals:
         """The durations of the writes."""
         return self._jobs.took
 
-    @asynccontextmanager
-    async def open_run(self, session_id: str, run_id: str) -> AsyncIterator[RunWriter]:
-        """Open the journal of a run for writing while the block lasts. A second writer of the same run gets
-        `JournalBusy`, also in another process. The file is closed after the last write, without waiting for
-        it, so that a disk that hangs delays nothing."""
+    async def open_run(self, session_id: str, run_id: str) -> RunWriter:
+        """Open the journal of a run for writing: `with await journals.open_run(...) as run`. A second writer
+        of the same run gets `JournalBusy`, also in another process."""
         self._check_open(run_id)
         path = journal_path(self.root, session_id, run_id)
         opened: list[RunFile] = []
@@ -170,15 +177,11 @@ class Journals:
             for file in opened:
                 file.close()
 
-        writer: RunWriter | None = None
         try:
-            writer = RunWriter(await self._jobs.performed(open_it), self)
-            yield writer
-        finally:
-            if writer is not None:
-                writer._open = False
-            if not (opened and opened[0].closed):
-                self._jobs.hand_over(close_it)
+            return RunWriter(await self._jobs.performed(open_it), self)
+        except trio.Cancelled:
+            self._jobs.hand_over(close_it)
+            raise
 
     async def read(self, session_id: str, run_id: str) -> Reading:
         """Return the current content of a run's journal. Raises `JournalError` if it cannot be read."""
@@ -282,7 +285,7 @@ async def append_run_event(
     journals: Journals, session_id: str, run_id: str, event: str, payload: Any = None
 ) -> Record:
     """Append one event to the journal of a run without a writer, to end or repair it."""
-    async with journals.open_run(session_id, run_id) as run:
+    with await journals.open_run(session_id, run_id) as run:
         (record,) = await run.append((event, payload))
     return record
 

@@ -73,7 +73,7 @@ async def test_lost_response_recovered_on_second_read(
         assert cut.outcome == "cut", "the turn has its end although no journal was found"
         assert await home.database.read(turns.unended) == []
 
-        async with home.journals.open_run(turn.session_id, turn.run_id) as late:
+        with await home.journals.open_run(turn.session_id, turn.run_id) as late:
             await late.append(
                 MessageDelta("Checking GitHub first."),
                 ToolStarted("terminal", "call-1", preview="gh pr list"),
@@ -218,7 +218,7 @@ async def test_marker_demotes_after_giveup_seconds(
     jobs: list[str] = []
     async with open_home(worker=partial(watched_worker, jobs=jobs)) as home:
         await booted(home)
-        async with home.journals.open_run(turn.session_id, turn.run_id) as useful:
+        with await home.journals.open_run(turn.session_id, turn.run_id) as useful:
             await useful.append(MessageDelta("An answer."), RunFailed("cut", "interrupted"))
         calendar.sleep(seconds=JOURNAL_RETRY_GIVEUP_SECONDS + 1)
         late = await home.read(turn.session_id)
@@ -234,7 +234,7 @@ async def test_one_second_before_giving_up_it_is_still_recovered(
     turn = await cut_turn(open_home, somebody)
     async with open_home() as home:
         await booted(home)
-        async with home.journals.open_run(turn.session_id, turn.run_id) as useful:
+        with await home.journals.open_run(turn.session_id, turn.run_id) as useful:
             await useful.append(MessageDelta("An answer."))
         calendar.sleep(seconds=JOURNAL_RETRY_GIVEUP_SECONDS)
         found = await home.read(turn.session_id)

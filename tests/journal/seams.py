@@ -133,7 +133,7 @@ def rows(*happened: Happened, stored: AlreadyStored | None = None) -> list[Trans
 
 
 async def append_events(home: Home, turn: TurnRow, *happened: Event) -> None:
-    async with home.journals.open_run(turn.session_id, turn.run_id) as run:
+    with await home.journals.open_run(turn.session_id, turn.run_id) as run:
         await run.append(*happened)
 
 

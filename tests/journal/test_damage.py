@@ -79,11 +79,9 @@ def run_of(root: Path, *happened: tuple[str, dict[str, Any]]) -> list[Record]:
     """Append events to run-1 of s1 with a new writer; return their records."""
 
     async def write() -> list[Record]:
-        async with (
-            open_journals(root, World(), worker=inline_worker) as journals,
-            journals.open_run("s1", "run-1") as run,
-        ):
-            return await run.append(*happened)
+        async with open_journals(root, World(), worker=inline_worker) as journals:
+            with await journals.open_run("s1", "run-1") as run:
+                return await run.append(*happened)
 
     return trio.run(write)
 

@@ -41,25 +41,26 @@ def make_room():
     filler.unlink(missing_ok=True)
 
 async def main():
-    async with open_journals(root, World()) as journals, journals.open_run("s1", "run-1") as run:
-        await run.append(MessageDelta("a"))
-        fill()
-        good = path.read_bytes()
-        for batch in ([MessageDelta("b" * 50_000), MessageDelta("c")], [MessageDelta("d")]):
-            try:
-                await run.append(*batch)
-            except JournalUnwritable as error:
-                print(error)
-                assert path.read_bytes() == good, "a torn line was left behind"
-        if when == "next":
-            make_room()
-            await run.append(MessageDelta("e"))
-        else:
-            try:
-                await run.append(RunCompleted("abcd"))
-            except JournalUnwritable as error:
-                print(error)
-            make_room()
+    async with open_journals(root, World()) as journals:
+        with await journals.open_run("s1", "run-1") as run:
+            await run.append(MessageDelta("a"))
+            fill()
+            good = path.read_bytes()
+            for batch in ([MessageDelta("b" * 50_000), MessageDelta("c")], [MessageDelta("d")]):
+                try:
+                    await run.append(*batch)
+                except JournalUnwritable as error:
+                    print(error)
+                    assert path.read_bytes() == good, "a torn line was left behind"
+            if when == "next":
+                make_room()
+                await run.append(MessageDelta("e"))
+            else:
+                try:
+                    await run.append(RunCompleted("abcd"))
+                except JournalUnwritable as error:
+                    print(error)
+                make_room()
     print(path.read_text())
 
 trio.run(main)

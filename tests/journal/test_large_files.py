@@ -75,17 +75,18 @@ print(seen, looks)
 async def test_another_process_can_read_a_journal_while_it_is_written(
     root: Path, world: World, start_child: StartChild
 ) -> None:
-    async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
-        await run.append(MessageDelta("a"))
-        watcher = start_child(WATCHES_A_RUN, root)
-        assert watcher.stdout is not None
-        assert watcher.stdout.readline() == "watching\n"
-        for number in range(300):
-            await run.append(MessageDelta(f"{number} ö" * 300), MessageDelta("b"))
-            await trio.lowlevel.checkpoint()
-        await run.append(RunCompleted("a"))
-        answer = await trio.to_thread.run_sync(watcher.stdout.read)
-        seen, looks = map(int, answer.splitlines()[-1].split())
+    async with open_journals(root, world) as journals:
+        with await journals.open_run("s1", "run-1") as run:
+            await run.append(MessageDelta("a"))
+            watcher = start_child(WATCHES_A_RUN, root)
+            assert watcher.stdout is not None
+            assert watcher.stdout.readline() == "watching\n"
+            for number in range(300):
+                await run.append(MessageDelta(f"{number} ö" * 300), MessageDelta("b"))
+                await trio.lowlevel.checkpoint()
+            await run.append(RunCompleted("a"))
+            answer = await trio.to_thread.run_sync(watcher.stdout.read)
+            seen, looks = map(int, answer.splitlines()[-1].split())
     assert seen == run.last_seq == 602
     assert looks > 1, "it has read before the last event was written"
     assert watcher.wait() == 0

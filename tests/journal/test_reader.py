@@ -99,7 +99,7 @@ def test_unknown_events_and_fields_are_kept(root: Path, file: JournalFile) -> No
 async def test_no_character_of_a_text_splits_its_line(journals: Journals, root: Path, separator: str) -> None:
     """Regression: line and paragraph separators split the record that contained them."""
     text = f"one{separator}two"
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta(text), MessageDelta("next"))
     assert texts(read_run(root, "s1", "run-1")) == [text, "next"]
 
@@ -206,7 +206,7 @@ async def test_a_summary_counts_the_events_and_states_the_end(journals: Journals
 async def test_the_terminal_record_is_found_also_before_later_damage(
     journals: Journals, root: Path, file: JournalFile
 ) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), RunFailed("no"))
     file.becomes(file.content + b"junk\n" + line(3, "behind the end"))
     terminal = read_run(root, "s1", "run-1").terminal

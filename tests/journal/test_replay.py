@@ -211,7 +211,7 @@ def test_the_default_limits_of_a_replay_apply(root: Path, run: Callable[..., Pat
 
 
 async def test_a_replay_of_too_many_bytes_is_refused(journals: Journals, root: Path) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), *[MessageDelta("x" * (MAX_BYTES // 2))] * 2)
     assert refused(root, "run-1:1") is ReplayStatus.LIMIT_BYTES
     assert replayed(root, "run-1:2") == ["run-1:3"]
@@ -243,7 +243,7 @@ def test_a_replay_never_raises_for_any_cursor(
 async def test_a_dead_run_gets_a_closing_event_that_is_not_stored(
     journals: Journals, root: Path, file: JournalFile, calendar: Calendar
 ) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), MessageDelta("b"))
     written = file.content
     closing = closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", calendar.time)
@@ -260,7 +260,7 @@ async def test_a_run_with_a_terminal_event_or_without_events_gets_no_closing_eve
     journals: Journals, root: Path
 ) -> None:
     assert closing_event(Reading(), "s1", "run-1", 1.0) is None
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta("a"), RunCompleted("a"))
     assert closing_event(read_run(root, "s1", "run-1"), "s1", "run-1", 1.0) is None
 

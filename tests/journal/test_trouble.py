@@ -101,12 +101,13 @@ async def test_a_damaged_line_is_kept_and_its_seq_not_reused(
 
 
 async def test_events_of_a_cancelled_writer_are_written(root: Path, world: World) -> None:
-    async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
-        with trio.CancelScope() as scope:
-            scope.cancel()
-            await run.append(MessageDelta("its last words"), RunCancelled())
-        assert scope.cancelled_caught
-        assert run.last_seq == 2
+    async with open_journals(root, world) as journals:
+        with await journals.open_run("s1", "run-1") as run:
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await run.append(MessageDelta("its last words"), RunCancelled())
+            assert scope.cancelled_caught
+            assert run.last_seq == 2
     assert [record.event for record in read_run(root, "s1", "run-1").records] == [
         "message.delta",
         "run.cancelled",
@@ -116,20 +117,18 @@ async def test_events_of_a_cancelled_writer_are_written(root: Path, world: World
 async def test_a_cancelled_append_on_a_hanging_disk_leaves_at_once(
     root: Path, world: World, disk: Disk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with (
-        open_journals(root, world, worker=disk.worker) as journals,
-        journals.open_run("s1", "run-1") as run,
-    ):
-        disk.hangs = True
-        for text in ("a", "b"):
-            began = trio.current_time()
-            with trio.move_on_after(1) as scope:
-                await run.append(MessageDelta(text))
-            assert scope.cancelled_caught
-            assert trio.current_time() == began + 1
-        disk.recovers()
-        [record] = await run.append(MessageDelta("c"))
-        assert record.seq == 3
+    async with open_journals(root, world, worker=disk.worker) as journals:
+        with await journals.open_run("s1", "run-1") as run:
+            disk.hangs = True
+            for text in ("a", "b"):
+                began = trio.current_time()
+                with trio.move_on_after(1) as scope:
+                    await run.append(MessageDelta(text))
+                assert scope.cancelled_caught
+                assert trio.current_time() == began + 1
+            disk.recovers()
+            [record] = await run.append(MessageDelta("c"))
+            assert record.seq == 3
     assert texts(read_run(root, "s1", "run-1")) == ["a", "b", "c"]
 
 
@@ -138,7 +137,7 @@ async def test_append_nowait_does_not_wait_and_its_event_is_in_the_file_after_cl
 ) -> None:
     async with trio.open_nursery() as nursery:
         async with open_journals(root, world, worker=disk.worker) as journals:
-            async with journals.open_run("s1", "run-1") as run:
+            with await journals.open_run("s1", "run-1") as run:
                 await run.append(MessageDelta("a"))
                 disk.hangs = True
                 [record] = run.append_nowait(CUT)
@@ -163,7 +162,7 @@ async def test_a_hanging_disk_delays_no_run_and_closing_by_two_seconds(
 ) -> None:
     with capture_logs() as logs, trio.CancelScope() as everything:
         async with open_journals(root, world, worker=disk.worker) as journals:
-            async with journals.open_run("s1", "run-1") as run:
+            with await journals.open_run("s1", "run-1") as run:
                 await run.append(MessageDelta("a"))
                 disk.hangs = True
                 with trio.move_on_after(5):
@@ -183,7 +182,7 @@ async def test_closing_waits_for_a_slow_disk(
 ) -> None:
     async with trio.open_nursery() as nursery:
         async with open_journals(root, world, worker=disk.worker) as journals:
-            async with journals.open_run("s1", "run-1") as run:
+            with await journals.open_run("s1", "run-1") as run:
                 disk.hangs = True
                 with trio.move_on_after(0):
                     await run.append(MessageDelta("a"), RunCompleted("a"))
@@ -217,16 +216,15 @@ async def test_closing_leaves_no_journal_file_open(root: Path, world: World) -> 
     async with open_journals(root, world) as journals:
         for number in range(5):
             await append_run_event(journals, "s1", f"run-{number}", "note")
-        async with journals.open_run("s1", "run-1"):
+        with await journals.open_run("s1", "run-1"):
             with pytest.raises(JournalBusy):
                 await append_run_event(journals, "s1", "run-1", "note")
             await journals.read("s1", "run-1")
         await open_nothing(journals, [("s1", "directory")])
         with trio.CancelScope() as scope:
             scope.cancel()
-            async with journals.open_run("s1", "run-0"):
+            with await journals.open_run("s1", "run-0"):
                 pytest.fail("the opening was cancelled")
-        with pytest.raises(ZeroDivisionError):
-            async with journals.open_run("s1", "run-0") as run:
-                await run.append(MessageDelta(str(1 / 0)))
+        with pytest.raises(ZeroDivisionError), await journals.open_run("s1", "run-0") as run:
+            await run.append(MessageDelta(str(1 / 0)))
     assert open_files() == before

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 async def test_a_journal_line_is_compact_json_with_its_keys_in_order(
     journals: Journals, file: JournalFile, calendar: Calendar
 ) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         await run.append(MessageDelta('Grüße, "Kim"\n\u2028世界 🌍'))
     assert file.content.decode() == (
         '{"version":1,"event_id":"run-1:1","seq":1,"run_id":"run-1","session_id":"s1",'
@@ -55,7 +55,7 @@ async def test_a_journal_line_is_compact_json_with_its_keys_in_order(
 async def test_the_last_line_states_how_the_run_ended(
     journals: Journals, file: JournalFile, last: Event | tuple[str, Any], state: str | None
 ) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         [record] = await run.append(last)
     written = json.loads(file.content)
     assert (written["terminal"], written["terminal_state"]) == (state is not None, state)
@@ -63,16 +63,16 @@ async def test_the_last_line_states_how_the_run_ended(
 
 
 async def test_seqs_count_from_one_without_gaps_also_after_reopening(journals: Journals, root: Path) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         assert run.last_seq == 0
         assert await run.append() == []
         await run.append(MessageDelta("a"))
         await run.append(MessageDelta("b"), MessageDelta("c"))
-    async with journals.open_run("s1", "run-1") as again:
+    with await journals.open_run("s1", "run-1") as again:
         assert again.last_seq == 3
         [record] = await again.append(MessageDelta("d"))
         assert (record.seq, record.event_id) == (4, "run-1:4")
-    async with journals.open_run("s1", "run-2") as other:
+    with await journals.open_run("s1", "run-2") as other:
         [record] = await other.append(MessageDelta("another run counts for itself"))
         assert record.event_id == "run-2:1"
     reading = read_run(root, "s1", "run-1")
@@ -89,16 +89,17 @@ async def test_concurrent_appends_are_written_in_order_of_seq(
     root: Path, file: JournalFile, world: World
 ) -> None:
     """Regression: lines in the wrong order made a session impossible to replay."""
-    async with open_journals(root, world) as journals, journals.open_run("s1", "run-1") as run:
+    async with open_journals(root, world) as journals:
+        with await journals.open_run("s1", "run-1") as run:
 
-        async def speak(name: str) -> None:
-            for number in range(20):
-                [first, second] = await run.append(MessageDelta(f"{name} {number}"), MessageDelta("and"))
-                assert second.seq == first.seq + 1, "events appended together stay together"
+            async def speak(name: str) -> None:
+                for number in range(20):
+                    [first, second] = await run.append(MessageDelta(f"{name} {number}"), MessageDelta("and"))
+                    assert second.seq == first.seq + 1, "events appended together stay together"
 
-        async with trio.open_nursery() as nursery:
-            for name in "abcdefgh":
-                nursery.start_soon(speak, name)
+            async with trio.open_nursery() as nursery:
+                for name in "abcdefgh":
+                    nursery.start_soon(speak, name)
     assert [json.loads(line)["seq"] for line in file.content.splitlines()] == list(range(1, 321))
 
 
@@ -110,11 +111,9 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 async def test_journal_files_are_private_whatever_the_umask(root: Path, world: World, umask: int) -> None:
-    async with (
-        open_journals(root, world, worker=inline_worker) as journals,
-        journals.open_run("s1", "run-1") as run,
-    ):
-        await run.append(MessageDelta("a secret"))
+    async with open_journals(root, world, worker=inline_worker) as journals:
+        with await journals.open_run("s1", "run-1") as run:
+            await run.append(MessageDelta("a secret"))
     for directory in (root.parent, root, root / "s1"):
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700, directory.name
     assert stat.S_IMODE((root / "s1" / "run-1.jsonl").stat().st_mode) == 0o600
@@ -122,7 +121,7 @@ async def test_journal_files_are_private_whatever_the_umask(root: Path, world: W
 
 async def test_a_readable_journal_is_made_private_when_opened(journals: Journals, file: JournalFile) -> None:
     file.becomes(b"", mode=0o644)
-    async with journals.open_run("s1", "run-1"):
+    with await journals.open_run("s1", "run-1"):
         assert file.mode == 0o600
 
 
@@ -134,7 +133,7 @@ def _writes() -> int:
 
 @pytest.mark.skipif(not Path("/proc/thread-self/io").exists(), reason="this kernel does not count writes")
 async def test_events_appended_together_are_one_write(journals: Journals) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         before = _writes()
         await run.append(*[MessageDelta("x" * 1000)] * 50)
         assert _writes() - before == 1
@@ -150,10 +149,11 @@ from hermes_trio.journal.writer import FsyncPolicy, open_journals
 from hermes_trio.base.world import World
 
 async def main(root):
-    async with open_journals(Path(root), World()) as journals, journals.open_run("s1", "run-1") as run:
-        for number in itertools.count():
-            [record] = await run.append(MessageDelta(f"{number}" + "x" * 2000))
-            print(record.seq)
+    async with open_journals(Path(root), World()) as journals:
+        with await journals.open_run("s1", "run-1") as run:
+            for number in itertools.count():
+                [record] = await run.append(MessageDelta(f"{number}" + "x" * 2000))
+                print(record.seq)
 
 trio.run(main, sys.argv[1])
 """
@@ -175,12 +175,12 @@ async def test_a_killed_writer_loses_no_appended_event_and_leaves_no_lock(
         assert reading.complete
         assert reading.last_seq >= shown
     assert shown >= 120, "each life continued after the previous one was killed"
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         assert run.last_seq >= shown
 
 
 async def test_appended_records_are_visible_to_other_readers(journals: Journals, root: Path) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         for number in range(1, 6):
             written = await run.append(MessageDelta(f"piece {number}"), ToolStarted("terminal", "call-1"))
             seen = read_run(root, "s1", "run-1")
@@ -210,15 +210,13 @@ async def test_a_terminal_record_is_fsynced_and_that_of_a_cut_run_is_not(
     reading = os.open(file.path, os.O_RDWR)
     try:
         with capture_logs() as logs:
-            async with (
-                open_journals(root, world, fsync=policy, worker=inline_worker) as journals,
-                journals.open_run("s1", "run-1") as run,
-            ):
-                if synced:
-                    with pytest.raises(JournalUnwritable):
+            async with open_journals(root, world, fsync=policy, worker=inline_worker) as journals:
+                with await journals.open_run("s1", "run-1") as run:
+                    if synced:
+                        with pytest.raises(JournalUnwritable):
+                            await run.append(MessageDelta("before"), last)
+                    else:
                         await run.append(MessageDelta("before"), last)
-                else:
-                    await run.append(MessageDelta("before"), last)
         lines = os.read(reading, 1 << 16).splitlines()
     finally:
         os.close(reading)
@@ -228,7 +226,7 @@ async def test_a_terminal_record_is_fsynced_and_that_of_a_cut_run_is_not(
 
 async def test_no_event_can_follow_a_terminal_one(journals: Journals, root: Path) -> None:
     """Not in the same block, not in the same batch, and not after reopening."""
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         with pytest.raises(JournalClosed, match="after the end"):
             await run.append(MessageDelta("a"), RunCompleted("a"), MessageDelta("b"))
         assert run.last_seq == 0, "a batch is accepted completely or not at all"
@@ -245,7 +243,7 @@ async def test_no_event_can_follow_a_terminal_one(journals: Journals, root: Path
 
 
 async def test_a_writer_raises_after_its_block(journals: Journals, root: Path) -> None:
-    async with journals.open_run("s1", "run-1") as run:
+    with await journals.open_run("s1", "run-1") as run:
         pass
     with pytest.raises(JournalClosed, match="after its block"):
         await run.append(MessageDelta("late"))

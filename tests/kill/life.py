@@ -67,7 +67,7 @@ async def chat(database: Database, journals: Journals, life: str, name: int) -> 
         run_id = f"{life}_{name}_{number}"
         turn_id = await database.write(begin_turn, run_id, session_id, life, waiting.pop())
         report("begun", turn_id)
-        async with journals.open_run(session_id, run_id) as run:
+        with await journals.open_run(session_id, run_id) as run:
             for step in range(3):
                 records = await run.append(
                     MessageDelta(f"step {step}, "), MessageDelta("more. "), ToolStarted("t", f"c{step}")

@@ -20,7 +20,6 @@ A session may touch its rows, the chats and its turn; other sessions it does not
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -87,7 +86,7 @@ class Session:
         """The turn that runs now."""
         self._resume: TurnRow | None = None
         """The cut turn that is resumed first."""
-        self._jobs: deque[tuple[Job, trio.Event]] = deque()
+        self._jobs: list[tuple[Job, trio.Event]] = []
         """Jobs for the time between two turns, each with the event that is set after it."""
         self._early: list[tuple[MessageEvent, int, Mode]] = []
         """Messages that arrived while no turn ran. The next turn may have been read from the inbox before
@@ -167,7 +166,7 @@ class Session:
                 while self._jobs:
                     job, done = self._jobs[0]
                     await job()
-                    self._jobs.popleft()  # not before: it is repeated if the disk is full
+                    self._jobs.pop(0)  # not before: it is repeated if the disk is full
                     done.set()
                 if self._more_waits and await self._next_turn():
                     continue

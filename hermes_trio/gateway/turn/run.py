@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -75,8 +75,8 @@ class Turns:
         handle.run_id, handle.session_id = begun.run_id, begun.entry.session_id
         on_begin()
         run = self._new_run(begun, handle)
-        async with AsyncExitStack() as journals:
-            journal = await self._prepare(key, run, begun, journals)
+        with await self._prepare(key, run, begun) as journal:
+            self.background.turn_begins(run.entry)
             turn: TurnContext | None = None
             agent_left = ended = False
             try:
@@ -143,19 +143,14 @@ class Turns:
         self.histories.put(key, history, history.size)
         return history
 
-    async def _prepare(self, key: str, run: TurnRun, begun: BegunTurn, journals: AsyncExitStack) -> RunWriter:
-        """Set the prompt, and open the journal in this stack. If that fails, the beginning is undone."""
+    async def _prepare(self, key: str, run: TurnRun, begun: BegunTurn) -> RunWriter:
+        """Set the prompt, and open the journal. If that fails, the beginning is undone."""
         try:
             try:
                 await self._set_prompt(key, run, begun)
-                opening = self.home.journals.open_run(run.entry.session_id, run.run_id)
-                journal = await journals.enter_async_context(opening)
+                return await self.home.journals.open_run(run.entry.session_id, run.run_id)
             except GatewayError as error:
                 refused = error
-            else:
-                self.background.turn_begins(run.entry)
-                run.stream = self._stream(run)
-                return journal
             undo = partial(self.home.database.write, undo_beginning, run.run_id, self.home.world.time())
             await stored("undone beginning of a turn", undo, run=run.run_id)
             raise refused
@@ -203,6 +198,7 @@ class Turns:
         if source is not None:
             run.thread_id = source.thread_id
             run.connection = self.chats.connections[source.platform, source.account]
+        run.stream = self._stream(run)
         return run
 
     def _stream(self, run: TurnRun) -> Stream | None:

@@ -47,20 +47,19 @@ async def test_the_events_of_the_stream_are_those_of_the_journal(web_stage: WebS
 async def test_no_event_is_sent_before_it_is_in_the_journal(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
-        with journals.live.watching() as watch:
-            async with journals.open_run("s", "r") as run:
+        with journals.live.watching() as watch, await journals.open_run("s", "r") as run:
 
-                async def look() -> None:
-                    while records := await watch.next():
-                        in_file = (tmp_path / "s" / "r.jsonl").read_text().count("\n")
-                        seen.append((records[-1].seq, in_file))
+            async def look() -> None:
+                while records := await watch.next():
+                    in_file = (tmp_path / "s" / "r.jsonl").read_text().count("\n")
+                    seen.append((records[-1].seq, in_file))
 
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(look)
-                    for number in range(20):
-                        await run.append(MessageDelta(str(number)))
-                    run.append_nowait(MessageDelta("last"))
-                    await journals.end_subscriptions()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(look)
+                for number in range(20):
+                    await run.append(MessageDelta(str(number)))
+                run.append_nowait(MessageDelta("last"))
+                await journals.end_subscriptions()
     assert seen[-1] == (21, 21)
     assert all(heard <= in_file for heard, in_file in seen)
 
@@ -218,9 +217,9 @@ async def test_a_long_run_is_replayed_from_its_start_and_a_too_long_one_harms_no
     tmp_path: Path,
 ) -> None:
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
-        async with journals.open_run("s", "long") as run:
+        with await journals.open_run("s", "long") as run:
             await run.append(*[MessageDelta("x")] * 20_000)
-        async with journals.open_run("s", "huge") as run:
+        with await journals.open_run("s", "huge") as run:
             for _ in range(9):
                 await run.append(MessageDelta("x" * (replay.MOST_MISSED // 8)))
         huge, long = replay.KnownRun("s", "huge"), replay.KnownRun("s", "long")
@@ -235,7 +234,7 @@ async def test_a_long_run_is_replayed_from_its_start_and_a_too_long_one_harms_no
 async def test_a_client_that_reads_nothing_is_cut_off_and_can_reconnect(tmp_path: Path) -> None:
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
         with journals.live.watching(most=10) as slow, journals.live.watching(most=100) as quick:
-            async with journals.open_run("s", "r") as run:
+            with await journals.open_run("s", "r") as run:
                 for number in range(30):
                     await run.append(MessageDelta(str(number)))
             assert [record.seq for record in await slow.next()] == list(range(1, 11))
@@ -334,7 +333,7 @@ async def test_a_client_that_reads_nothing_does_not_keep_the_gateway_from_ending
 
 async def test_a_run_whose_process_was_killed_has_an_end_for_listeners(tmp_path: Path) -> None:
     async with open_journals(tmp_path, World(), worker=inline_worker) as journals:
-        async with journals.open_run("s", "r") as run:
+        with await journals.open_run("s", "r") as run:
             await run.append(MessageDelta("one"), MessageDelta("two"))
         dead = replay.KnownRun("s", "r", cut_at=World().time())
         [end] = (await journals.missed([dead], "r:2")).records
