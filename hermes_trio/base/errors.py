@@ -29,7 +29,7 @@ translated once, where the library is called, with `raise ... from`.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,20 @@ def gateway_errors(error: BaseException) -> list[GatewayError]:
         parts = [gateway_errors(each) for each in error.exceptions]
         return [one for part in parts for one in part] if all(parts) else []
     return [error] if isinstance(error, GatewayError) else []
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and all exceptions that led to it."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting += [one.__cause__, one.__context__]
+            if isinstance(one, BaseExceptionGroup):
+                waiting += one.exceptions
 
 
 def error_text(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Thousands of turns with every outcome leave no open file, no task and no socket."""
+"""Thousands of turns with every outcome leave no open file, no task, no socket, and no garbage."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hermes_trio.host.loop.task_tree import task_tree
 from hermes_trio.testing.model_replies import Plain, Reply, refused
 from hermes_trio.testing.model_server import RecordedRequest
 from tests.agent.agent_scene import Scene, open_scene
+from tests.cyclic_garbage import cyclic_garbage
 from tests.host.children.kinds import until
 
 pytestmark = pytest.mark.skipif(not hasattr(psutil.Process, "num_fds"), reason="open files are not counted")
@@ -87,3 +88,16 @@ async def many_turns(home: Path, turns: int) -> None:
                 await everybody_talks(scene, how)
         # Idle lanes end by themselves after a while.
         await until(lambda: all(now <= then for now, then in zip(held(scene), before, strict=True)))
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_a_turn_leaves_nothing_to_the_garbage_collector(tmp_path: Path, how: str) -> None:
+    """In our own program the collector looks at all objects only now and then, so what waits for it is kept
+    in memory meanwhile."""
+    with log_to_file(tmp_path, GatewayConfig(), {}):
+        async with open_scene(tmp_path) as scene:
+            scene.server.otherwise = answer
+            await everybody_talks(scene, how)
+            with cyclic_garbage() as garbage:
+                await everybody_talks(scene, how)
+            assert not garbage

@@ -19,6 +19,7 @@ from typing import Protocol
 import msgspec
 import trio
 
+from ...base.errors import causes
 from ...base.world import World
 from . import sse
 from .endpoint import Body, Endpoint
@@ -208,6 +209,8 @@ async def _close(response: httpx.Response, chunks: AsyncIterator[bytes], seconds
         except (httpx.HTTPError, httpx.StreamError):
             pass
     await response.aclose()
+    # It refers to the response, which refers to it: both would stay until the garbage collector runs.
+    del response.stream
 
 
 class AnswerStream:
@@ -301,29 +304,15 @@ def _translated(error: httpx.HTTPError, endpoint: Endpoint, read_timeout: float)
     if isinstance(error, httpx.ReadTimeout):
         return StreamStale(endpoint, read_timeout)
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
-        causes = list(_causes(error))
-        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        chain = list(causes(error))
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
             return CertificateRefused(endpoint)
-        refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
-        why = next(filter(None, map(str, causes)), "")
+        refused = any(isinstance(cause, ConnectionRefusedError) for cause in chain)
+        why = next(filter(None, map(str, chain)), "")
         if isinstance(error, httpx.ProxyError):
             why = f"the proxy says {why}"
-        no_files = any(getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE) for cause in causes)
+        no_files = any(getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE) for cause in chain)
         return CannotConnect(endpoint, said=why, refused=refused, no_files=no_files)
     if isinstance(error, httpx.DecodingError):
         return StreamMalformed(endpoint)
     return StreamCut(endpoint, said=str(error))
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and all exceptions that led to it."""
-    seen: set[int] = set()
-    waiting = [error]
-    while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            waiting += [one.__cause__, one.__context__]
-            if isinstance(one, BaseExceptionGroup):
-                waiting += one.exceptions

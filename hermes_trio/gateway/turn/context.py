@@ -61,7 +61,6 @@ class TurnContext:
         self._home, self._chats, self._background = home, chats, background
         self._run, self._journal, self._nursery = run, journal, nursery
         self._handle = run.handle
-        self._asker = Asker(home, chats, self, run.handle)
         self.entry, self.turn_id, self.run_id = run.entry, run.turn_id, run.run_id
         self.prompt = run.prompt
         """The text to answer, with the gateway's note before it if one is due."""
@@ -263,7 +262,7 @@ class TurnContext:
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person a question and return the answer; None if none came in time."""
         limit = self._home.config.agent.clarify_timeout if within is None else within
-        return await self._asker.ask(text, choices, within=limit)
+        return await self._asker().ask(text, choices, within=limit)
 
     async def may(self, what: Approval | str) -> str | None:
         """Ask for approval of something that may do harm. Return its scope (`once`, `session` or `always`),
@@ -271,8 +270,12 @@ class TurnContext:
         person cannot be shown it whole and exactly."""
         limit = self._home.config.approvals.timeout
         approval = Approval(what) if isinstance(what, str) else what
-        answer = await self._asker.ask(approval, within=limit)
+        answer = await self._asker().ask(approval, within=limit)
         return None if answer == DENY else answer
+
+    def _asker(self) -> Asker:
+        # Not an attribute: objects that refer to each other stay in memory until the garbage collector runs.
+        return Asker(self._home, self._chats, self, self._handle)
 
     @contextmanager
     def not_now(self, why: str) -> Iterator[None]:

@@ -22,7 +22,7 @@ import trio
 
 from ...agent.providers.model_errors import ModelError
 from ...base.byte_cache import ByteCache
-from ...base.errors import GatewayError, JournalError, StoreError, error_text, is_expected
+from ...base.errors import GatewayError, JournalError, StoreError, causes, error_text, is_expected
 from ...journal.writer import RunWriter
 from ...log import Log
 from ...state.db.column_text import storable
@@ -243,6 +243,9 @@ class Turns:
                     "agent failed", run=run.run_id, error=error_text(error), exc_info=not is_expected(error)
                 )
                 run.outcome, run.trouble = Outcome.FAILED, texts.failed(error, self.home.masking)
+                for cause in causes(error):
+                    # The frames that it passed refer to it: they would stay until the garbage collector runs.
+                    cause.__traceback__ = None
         if turn.patience.cancelled_caught:
             limit = self.home.config.agent.gateway_timeout
             run.outcome, run.trouble = Outcome.TIMED_OUT, texts.timed_out(limit)

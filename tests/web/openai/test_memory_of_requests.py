@@ -1,4 +1,4 @@
-"""Memory that a request holds while its turn runs."""
+"""Memory that a request holds while its turn runs, and after it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from starlette.requests import Request
 
 from hermes_trio.gateway.operations.conversation_entry import ConversationInput
 from hermes_trio.gateway.turn.context import TurnContext
+from hermes_trio.testing.model_server import open_model_server
 from hermes_trio.web.openai.completion_request import ChatCompletion
+from tests.cyclic_garbage import cyclic_garbage
 from tests.web.conftest import WebStage
-from tests.web.openai.openai_client import HELLO
+from tests.web.openai.openai_client import HELLO, at_rest
 
 
 async def ask(http: httpx.AsyncClient, *, stream: bool) -> str:
@@ -40,3 +42,17 @@ async def test_a_request_is_not_kept_while_its_turn_runs(web_stage: WebStage, st
         kept = (Request, ChatCompletion, ConversationInput)
         assert [one for one in gc.get_objects() if isinstance(one, kept)] == []
         may_end.set()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_turn_of_the_api_leaves_nothing_to_the_garbage_collector(
+    web_stage: WebStage, stream: bool
+) -> None:
+    async with open_model_server() as server:
+        web_stage.asks(server, {})
+        async with web_stage.served() as (gateway, http):
+            assert "Hello" in await ask(http, stream=stream)
+            with cyclic_garbage() as garbage:
+                await ask(http, stream=stream)
+                await at_rest(web_stage, gateway)
+            assert not garbage
