@@ -6,7 +6,7 @@ import gc
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
 from ...host.home.status_board import StatusBoard, leave_failed_start
+from ...host.loop.garbage import GROWN, GROWN_MUCH, collect_garbage
 from ...host.loop.memory_shield import close_memory
 from ...host.loop.open_files import raise_open_files
 from ...host.loop.task_tree import waits_noted, write_tree_on_signal
@@ -58,8 +59,6 @@ from .config_command import load_and_warn
 log = Log(__name__)
 
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
-NEW_OBJECTS = 50_000
-"""Objects after which the garbage collector looks for garbage among them."""
 
 
 @click.command()
@@ -150,18 +149,17 @@ async def _run(
                 services.start_soon(_print_refusals, gateway.home.board)
                 _print_sandbox(gateway.work.background.commands)
                 _print_next_steps(home, watched_by, web)
-                _spare_collector()
+                services.start_soon(collect_garbage, partial(_allowed_growth, control, gateway.work.running))
             services.cancel_scope.cancel(reason="the gateway has ended")
     return gateway
 
 
-def _spare_collector() -> None:
-    """Keep the garbage collector from holding the loop: while a thousand turns run, a look at all their
-    objects takes 0.2 to 0.5 s. It need not look at what the start has made, which lives as long as the
-    process. And it looks for garbage after more new objects than Python's default, 700."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+def _allowed_growth(control: Control, running: Sized) -> float:
+    """Return the growth of memory, in blocks, without a collection of garbage. A collection holds the loop:
+    for a moment that nobody notices while no turn runs, else for up to a second."""
+    if control.current is not None:
+        return math.inf  # the process ends soon, and a collection would delay that
+    return GROWN_MUCH if running else GROWN
 
 
 def _print(text: str) -> None:
@@ -212,10 +210,6 @@ async def keep_armed(control: Control, arm: Callable[[float], None]) -> None:
         with trio.move_on_after(remaining):
             await control.ends_before(end_by)
     arm(control.end_by - trio.current_time())
-    # All cut turns unwind at once, and the garbage collector would examine them repeatedly: half of the time
-    # of cutting ten thousand turns. The process ends within `MARGIN` seconds, so no garbage has to be
-    # collected. An embedded gateway does not do this, because its program continues.
-    gc.disable()
 
 
 def leave(way: Exit) -> None:
