@@ -39,7 +39,6 @@ HARD = {
 """Commands that do not end by themselves, need no yes, and are accepted by the terminal."""
 
 CONFIG = """\
-terminal: {{sandbox: {sandbox}}}
 model: {{provider: openai, base_url: "{model}", name: test-model, api_key: sk-test-0123456789}}
 web: {{port: 0}}
 platforms:
@@ -139,9 +138,8 @@ async def test_no_process_of_a_model_survives_a_killed_gateway(
         open_model_server() as server,
         open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
     ):
-        (home / "config.yaml").write_text(
-            CONFIG.format(port=platform.port, model=server.openai_url, sandbox=sandbox)
-        )
+        config = CONFIG.format(port=platform.port, model=server.openai_url)
+        (home / "config.yaml").write_text(f"{config}terminal: {{sandbox: {sandbox}}}\n")
         environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
         works(server, kind, mine)
         gateway = await trio.lowlevel.open_process(

@@ -28,11 +28,11 @@ ABSTRACT_SOCKETS, SIGNALS = 1, 2
 
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 24, 22, 2
 KEPT_CAPABILITIES = (0, 1, 3, 4)
-"""CHOWN, DAC_OVERRIDE, FOWNER, FSETID: what root needs for files of other users in its work directory."""
+"""CHOWN, DAC_OVERRIDE, FOWNER and FSETID, for files of other users in the work directory of root."""
 LAST_CAPABILITY = 63
 
 SYSTEM_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""Of each machine: its name in the filter, and the number of `socket`."""
+"""The name of each machine in the filter, and its number of `socket`."""
 IO_URING_SETUP = 425
 OTHER_NUMBERING = 0x40000000
 FAMILIES = (2, 10, 16)
