@@ -22,9 +22,9 @@ import trio
 from ..base.byte_cache import ByteCache
 from ..base.world import World
 from ..config.config_file import Loaded
+from ..config.known_secrets import masking_of
 from ..config.schema import GatewayConfig
 from ..log import Log
-from ..masking.known_secrets import masking_of
 from ..state.db.database import Database
 from ..state.tables import compactions, sessions
 from ..state.tables.compactions import Compaction

@@ -21,10 +21,10 @@ from click import Abort, ClickException
 from click.exceptions import Exit
 
 from ..base.errors import EXIT_FAILURE, GatewayError, home_error
+from ..config.known_secrets import masking_of
 from ..config.schema import GatewayConfig
 from ..host.files.private_files import make_private_dir, open_private
 from ..log import PACKAGES, Log
-from ..masking.known_secrets import masking_of
 from ..masking.redaction import Redact, redacted
 from .terminal_output import visible
 

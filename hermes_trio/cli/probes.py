@@ -13,7 +13,7 @@ from ..agent.providers.endpoint import Endpoint
 from ..base.errors import ConfigInvalid
 from ..base.world import World
 from ..config.config_file import Loaded
-from ..masking.known_secrets import secrets_of
+from ..config.known_secrets import secrets_of
 from ..masking.redaction import redactor
 from ..platform.doctor_checks import Finding
 from ..tools.mcp.mcp_servers import open_servers

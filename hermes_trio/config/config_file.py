@@ -20,12 +20,13 @@ from pathlib import Path
 import msgspec
 
 from ..base.errors import ConfigFinding, ConfigInvalid, home_error
+from ..masking.secret_words import is_secret
 from .config_text import Tree, parse_env, parse_yaml, read_text
 from .config_values import collect_findings, join, read_section
 from .original_limits import apply_limits, check_variables
 from .original_spelling import our_spelling
 from .schema import ApprovalsConfig, GatewayConfig, McpToolsConfig, ModelConfig, PlatformConfig, Provider
-from .section import Section, is_secret, keys
+from .section import Section, keys
 
 # Security settings, besides the keys of the original in `original_limits`, are: each key of `approvals` and
 # of the tools of a server; in every section each key whose name contains a word for allowing, denying,

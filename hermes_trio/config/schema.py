@@ -192,7 +192,7 @@ class TerminalConfig(Section, frozen=True):
     timeout: Annotated[Seconds, Meta(description="Seconds that a foreground command may take.")] = 180
     env_passthrough: Annotated[
         tuple[str, ...],
-        Meta(description="Environment variables that commands see although they may be secret."),
+        Meta(description="Environment variables that commands get besides the usual ones such as PATH."),
     ] = ()
     sandbox: Annotated[
         Literal["auto", "bubblewrap", "landlock", "off"],

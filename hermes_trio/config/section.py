@@ -9,20 +9,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-# A key with such a name holds a secret in every section, also among the own keys of a platform, which are not
-# known here. `apiKey` is such a name; `keys` and `monkey` are not.
-_SECRET_NAME = re.compile(
-    r"(?i:token|secret|passw|passphrase|pwd|credential|cookie|bearer|authorization|private|signing|hook_?url"
-    r"|(?:^|[_-])(?:auth|key|pw|pin)$)|[a-z]Key$"
-)
+from ..masking.secret_words import MASK, is_secret
+
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-
-MASK = "***"
-
-
-def is_secret(key: str) -> bool:
-    """Return whether the value of a key with this name must never be shown."""
-    return _SECRET_NAME.search(key) is not None
 
 
 def masked(key: str, value: object) -> object:

@@ -15,6 +15,7 @@ import trio
 
 from ..base.errors import HomeUnusable, gateway_errors
 from ..base.world import World
+from ..config.known_secrets import masking_of
 from ..config.schema import GatewayConfig
 from ..host.home.home_lock import locked_home
 from ..host.home.markers import RESTART_NOTIFY, consume, write_restart_pending
@@ -26,7 +27,7 @@ from ..host.processes.leftovers import end_leftovers
 from ..journal.session_reader import SessionReader
 from ..journal.writer import open_journals
 from ..log import Log, log_masked_by
-from ..masking.known_secrets import KnownSecrets, masking_of
+from ..masking.redaction import KnownSecrets
 from ..platform.contract import Adapter
 from ..state.db.database import open_database
 from ..state.rules import settle

@@ -2,10 +2,11 @@
 
 A secret is recognised in three ways:
 
-- It is a known secret (`known_secrets` collects them). It is masked in every text, also in the spelling of an
-  address or of a quoted string.
-- It stands after a name of a secret (`secret_names`).
-- It has the shape of a secret (`secret_shapes`).
+- It is a known secret (`config.known_secrets` collects them). It is masked in every text, also in the
+  spelling of an address or of a quoted string.
+- It stands after a name of a secret (`secret_names`, with the words of `secret_words`).
+- It stands where a secret stands, such as in a header (`secret_places`), or has the shape of one
+  (`secret_tokens`).
 
 A `Masking` is a value. `serve` makes one for its gateway and hands it to everything that writes texts.
 """
@@ -19,9 +20,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
-from ..config.section import MASK
 from .secret_names import masked_names
-from .secret_shapes import masked_shapes
+from .secret_places import masked_places
+from .secret_tokens import masked_tokens
+from .secret_words import MASK, is_secret_field
 
 Redact = Callable[[str], str]
 
@@ -35,13 +37,10 @@ LONGEST_REPEATED = 200
 """Characters of the longest text whose masking is remembered. The same ids and names are masked for the log,
 the journal and the page."""
 
-_PLAIN_ID = re.compile(r"[0-9a-f-]{1,36}")
-"""The ids of runs and sessions. No secret that is not a known one looks like that."""
-
-_FIELD = re.compile(
-    r"token(?!s)|secret|passw|passphrase|api[_-]?key|access[_-]?key|credential|signature|cookie|authorization",
-    re.IGNORECASE,
+_PLAIN_ID = re.compile(
+    r"[0-9a-f]{1,32}|[0-9]{8}_[0-9]{6}_[0-9a-f]{1,8}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 )
+"""The ids of runs and sessions. No secret that is not a known one looks like that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Masking:
         known = self.known(text)
         if _PLAIN_ID.fullmatch(known):
             return known
-        return _masked_once(known) if len(known) <= LONGEST_REPEATED else masked_names(masked_shapes(known))
+        return _masked_once(known) if len(known) <= LONGEST_REPEATED else _masked(known)
 
     def known(self, text: str) -> str:
         """Return the text without known secrets."""
@@ -81,7 +80,23 @@ class Masking:
 
 @lru_cache(maxsize=1024)
 def _masked_once(text: str) -> str:
-    return masked_names(masked_shapes(text))
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
+    return masked_names(masked_tokens(masked_places(text)))
+
+
+class KnownSecrets:
+    """The secrets that one gateway knows. It may add more while it runs, such as a new key."""
+
+    def __init__(self, masking: Masking) -> None:
+        self.masking = masking
+        """The masking of all secrets that are known now."""
+
+    def learn(self, secret: str) -> None:
+        """Add a secret, so that it is masked from now on."""
+        self.masking = self.masking.knowing(secret)
 
 
 def redactor(known: Iterable[str]) -> Redact:
@@ -98,7 +113,7 @@ def redacted(redact: Redact, name: str, value: object) -> object:
         return {str(key): redacted(redact, str(key), inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [redacted(redact, name, inner) for inner in value]
-    return MASK if value and _FIELD.search(name) else redact(str(value))
+    return MASK if value and is_secret_field(name) else redact(str(value))
 
 
 def _spelled(secret: str) -> Iterable[str]:

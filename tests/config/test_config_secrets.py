@@ -11,7 +11,8 @@ from hermes_trio.base.errors import ConfigFinding, ConfigInvalid
 from hermes_trio.config.config_text import Scalar
 from hermes_trio.config.config_values import read_section
 from hermes_trio.config.schema import AgentConfig, GatewayConfig
-from hermes_trio.config.section import Section, is_secret, masked
+from hermes_trio.config.section import Section, masked
+from hermes_trio.masking.secret_words import is_secret
 from tests.config.reading import Load, paths
 
 SECRET = "hunter2-hunter2"

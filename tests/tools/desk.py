@@ -15,10 +15,10 @@ from typing import Any
 import trio
 
 from hermes_trio.base.world import World
+from hermes_trio.config.known_secrets import masking_of
 from hermes_trio.config.schema import GatewayConfig
 from hermes_trio.host.processes.guard import Guard
 from hermes_trio.host.processes.process_groups import ChildProcess, running
-from hermes_trio.masking.known_secrets import masking_of
 from hermes_trio.masking.redaction import Masking
 from hermes_trio.state.db.database import Database
 from hermes_trio.tools.background_process import BackgroundProcess

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from ...base.errors import ConfigFinding, ConfigInvalid
-from ...config.section import MASK
+from ...masking.secret_words import MASK
 
 # Text with the form of a key, also of one that its server has partly masked.
 _KEY = re.compile(r"\b(?:(?:sk|pk|key|gsk|xai|hf)[-_]|AIza)[\w*.…-]{8,}|(?<=[Bb]earer )\S+")

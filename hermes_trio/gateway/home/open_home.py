@@ -14,8 +14,7 @@ from ...host.home.status_board import StatusBoard
 from ...host.loop.worker import Worker
 from ...journal.session_reader import SessionReader
 from ...journal.writer import Journals
-from ...masking.known_secrets import KnownSecrets
-from ...masking.redaction import Masking
+from ...masking.redaction import KnownSecrets, Masking
 from ...state.db.database import Database
 from ...state.rules.store import SessionStore
 

@@ -25,7 +25,7 @@ from ...base.world import World
 from ...host.home.state_file import PlatformState
 from ...host.home.status_board import StatusBoard
 from ...log import Log
-from ...masking.known_secrets import KnownSecrets
+from ...masking.redaction import KnownSecrets
 from ...platform.contract import Adapter, CredentialsRefused, Link, LinkLost, OutcomeUnknown, PlatformError
 from ...state.db.store_retry import stored
 

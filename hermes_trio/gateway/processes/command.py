@@ -7,8 +7,7 @@ its output. This module may touch the table of processes, the sandbox and `host.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from ...host.loop.worker import finished
 from ...host.processes.guard import Guard
 from ...host.processes.process_groups import ChildProcess, running
 from ...log import Log
+from ...masking.command_environment import command_environment
 from ...state.tables import processes
 from ...tools.paths import files_of
 from ...tools.sandbox.available import NO_SANDBOX, Available, choose
@@ -33,8 +33,6 @@ from ..home.open_home import Home
 log = Log(__name__)
 
 Command = Sequence[str] | str
-
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +159,3 @@ def scratch_of(home: Path, session_id: str) -> Path:
 def joined(command: Command) -> str:
     """Return a command as one line."""
     return command if isinstance(command, str) else " ".join(command)
-
-
-def command_environment(environ: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
-    """Return the environment of a command: ours without the variables whose names sound like secrets, except
-    for those that are passed on by configuration."""
-    return {name: value for name, value in environ.items() if name in passed or not _SECRET.search(name)}

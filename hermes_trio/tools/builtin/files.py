@@ -21,8 +21,8 @@ import trio
 from msgspec import Meta
 
 from ...base.recent import Recent
-from ...config.section import MASK
 from ...masking.redaction import Redact
+from ...masking.secret_words import MASK
 from ..approval import Permissions
 from ..needs import kinds_of
 from ..paths import PathRefused, Territory, facts_of, open_to_read, replace, runs_later

@@ -7,6 +7,7 @@ gateway and its guard.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
@@ -22,6 +23,7 @@ from ...config.schema import GatewayConfig, McpServerConfig
 from ...host.loop.scoped_task import beside
 from ...host.processes.guard import Guard, open_guard
 from ...host.processes.process_groups import ChildProcess, running
+from ...masking.command_environment import command_environment
 from ...masking.redaction import Redact
 from ..tool import Tool
 from .offered_tools import plain_name
@@ -134,16 +136,14 @@ def _start(
     name: str,
     server: McpServerConfig,
 ) -> AbstractAsyncContextManager[ChildProcess]:
-    """Start the program of a server. Its environment holds a harmless default set of our variables and the
+    """Start the program of a server. Its environment holds the variables that every command gets, and the
     configured ones; its error output goes to a log file of its own."""
-    from mcp.client.stdio import get_default_environment
-
     assert guard is not None and server.command  # noqa: S101, PT018 - only programs are started
     return running(
         f"mcp-{world.new_id()}",
         [server.command, *server.args],
         cwd=Path(config.terminal.cwd or Path.cwd()).expanduser(),
-        env=get_default_environment() | dict(server.env),
+        env=command_environment(os.environ) | dict(server.env),
         spool=home / "logs" / f"mcp-{plain_name(name)}.log",
         guard=guard,
         ending=leaving,

@@ -30,9 +30,9 @@ from starlette.responses import RedirectResponse, Response
 
 from ...base.errors import HomeUnusable, home_error
 from ...base.world import World
+from ...config.known_secrets import WEB_KEY_FILE
 from ...config.schema import WebConfig
 from ...host.files.private_files import make_private_dir, open_private
-from ...masking.known_secrets import WEB_KEY_FILE
 from ...state.tables.logins import Login
 from .browser_logins import BrowserLogins
 from .connection import vouch

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ..config.config_text import parse_env, read_text
-from ..config.schema import GatewayConfig, PlatformConfig
-from ..config.section import Section, is_secret, keys
-from .redaction import Masking
+from ..masking.redaction import Masking
+from ..masking.secret_words import is_secret
+from .config_text import parse_env, read_text
+from .schema import GatewayConfig, PlatformConfig
+from .section import Section, keys
 
 WEB_KEY_FILE = "web.key"
 
@@ -32,18 +33,6 @@ _HARMLESS_NAME = re.compile(
 _HARMLESS_VALUE = re.compile(
     r"[\d.:,-]*|[A-Za-z]{1,19}|[a-z]+(?:[_ -][a-z]+){0,2}|(?:~|\.{0,2})/[\w./-]*|[A-Za-z]+/[A-Za-z_]+"
 )
-
-
-class KnownSecrets:
-    """The secrets that one gateway knows. It may add more while it runs, such as a new key."""
-
-    def __init__(self, masking: Masking) -> None:
-        self.masking = masking
-        """The masking of all secrets that are known now."""
-
-    def learn(self, secret: str) -> None:
-        """Add a secret, so that it is masked from now on."""
-        self.masking = self.masking.knowing(secret)
 
 
 def masking_of(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -> Masking:
