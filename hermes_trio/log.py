@@ -22,25 +22,31 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from traceback import format_exception
 
-from .masking.redaction import Masking, redacted
+from .masking.redaction import KnownSecrets, Masking, redacted
 
 PACKAGES = ("hermes_trio", "hermes_platforms")
 
-_masking: ContextVar[Masking] = ContextVar("masking of log records", default=Masking())  # noqa: B039 - frozen
+_secrets: ContextVar[KnownSecrets] = ContextVar("secrets in log records")
 
 for _package in PACKAGES:
     logging.getLogger(_package).addHandler(logging.NullHandler())
 
 
 @contextmanager
-def log_masked_by(masking: Masking) -> Iterator[None]:
-    """Mask the known secrets of a gateway in the log records of its tasks. Each gateway has its own masking:
-    only the tasks of a nursery that is opened in the block inherit it."""
-    token = _masking.set(masking)
+def log_masked_by(secrets: KnownSecrets) -> Iterator[None]:
+    """Mask the known secrets of a gateway in the log records of its tasks, also those that it learns later.
+    Each gateway has its own: only the tasks of a nursery that is opened in the block inherit them."""
+    token = _secrets.set(secrets)
     try:
         yield
     finally:
-        _masking.reset(token)
+        _secrets.reset(token)
+
+
+def current_masking() -> Masking:
+    """Return the masking of the gateway whose task this is; one that knows no secret outside of a gateway."""
+    secrets = _secrets.get(None)
+    return Masking() if secrets is None else secrets.masking
 
 
 class Log:
@@ -71,7 +77,7 @@ class Log:
     def _write(self, level: int, event: str, fields: dict[str, object]) -> None:
         if not self._logger.isEnabledFor(level):
             return
-        masking, error = _masking.get(), fields.pop("exc_info", None)
+        masking, error = current_masking(), fields.pop("exc_info", None)
         event = masking(event)
         shown = {name: redacted(masking, name, value) for name, value in fields.items()}
         text = " ".join([event, *(f"{name}={value!r}" for name, value in shown.items())])

@@ -24,7 +24,7 @@ from ..base.errors import EXIT_FAILURE, GatewayError, home_error
 from ..config.known_secrets import masking_of
 from ..config.schema import GatewayConfig
 from ..host.files.private_files import make_private_dir, open_private
-from ..log import PACKAGES, Log
+from ..log import PACKAGES, Log, current_masking
 from ..masking.redaction import Redact, redacted
 from .terminal_output import visible
 
@@ -80,8 +80,7 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
         )
     except OSError as error:
         raise home_error(home, error, "logs/gateway.log") from error
-    redact = masking_of(home, config, environ)
-    handler.setFormatter(_Line(redact))
+    handler.setFormatter(_Line(masking_of(home, config, environ)))
     root, before = logging.getLogger(), {name: logging.getLogger(name).level for name in PACKAGES}
     for name in PACKAGES:
         logging.getLogger(name).setLevel(logging.INFO)
@@ -92,7 +91,8 @@ def log_to_file(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -
         if not _is_unexpected(error):
             raise
         log.critical("gateway crashed", exc_info=True)
-        # The interpreter would print a raised exception unmasked.
+        # The interpreter would print a raised exception unmasked. The key of the web may be new.
+        redact = masking_of(home, config, environ)
         print(visible(redact("".join(format_exception(error)))), file=sys.stderr)
         raise SystemExit(EXIT_FAILURE) from None
     finally:
@@ -123,9 +123,10 @@ class _Line(logging.Formatter):
         if hasattr(record, "fields"):
             fields |= {"event": record.event, **record.fields}  # type: ignore[attr-defined]
         else:
-            fields |= {"event": record.getMessage(), "logger": record.name}
+            known = current_masking().known
+            fields |= {"event": known(record.getMessage()), "logger": record.name}
             if record.exc_info and record.exc_info[1]:
-                fields["exception"] = "".join(format_exception(record.exc_info[1]))
+                fields["exception"] = known("".join(format_exception(record.exc_info[1])))
         shown = (f"{name}={self._clean(name, value)!r}" for name, value in fields.items())
         return " ".join([f"timestamp={at!r}", f"level={record.levelname.lower()!r}", *shown])
 

@@ -13,8 +13,7 @@ from ..agent.providers.endpoint import Endpoint
 from ..base.errors import ConfigInvalid
 from ..base.world import World
 from ..config.config_file import Loaded
-from ..config.known_secrets import secrets_of
-from ..masking.redaction import redactor
+from ..config.known_secrets import masking_of
 from ..platform.doctor_checks import Finding
 from ..tools.mcp.mcp_servers import open_servers
 from ..tools.mcp.offered_tools import plain_name
@@ -72,7 +71,7 @@ async def ask_servers(loaded: Loaded, folder: Path) -> list[Finding]:
     """Connect to the servers of `mcp_servers`, ask them for their tools, and disconnect. Their logs go into
     `folder`, so that they do not mix with those of a running gateway."""
     reports = list[str]()
-    redact = redactor(secrets_of(loaded.config, loaded.environ))
+    redact = masking_of(loaded.path.parent, loaded.config, loaded.environ)
     async with open_servers(loaded.config, folder, World(), redact=redact, tell=reports.append) as servers:
         if servers is not None:
             with trio.move_on_after(SERVERS_WITHIN):

@@ -2,7 +2,8 @@
 
 - From the configuration: the values of keys with a name of a secret, and the variables and headers of MCP
   servers.
-- From the home: `web.key`, and the values of `.env`.
+- From the home: `web.key`, and every value of `.env`, also in a line that is a comment or has a mistake.
+  A value that is evidently a setting, such as a path or a number, is no secret.
 - From the environment of the process: the variables with a name of a secret.
 - From each address among these: its user and password, and the secrets of its query.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..masking.redaction import Masking
+from ..masking.secret_tokens import is_generated, masked_tokens
 from ..masking.secret_words import is_secret
 from .config_text import parse_env, read_text
 from .schema import GatewayConfig, PlatformConfig
@@ -26,13 +28,25 @@ _NO_PASSWORD = ("PWD", "OLDPWD")
 """Variables with the current and the previous directory of a shell."""
 _COUNTED = re.compile(r"(?i)tokens|limit|max|timeout|ttl|expir|count|port|interval|seconds")
 """Names of numbers, which are no secrets although a name such as `MAX_TOKENS` contains a word for one."""
-_HARMLESS_NAME = re.compile(
+_SETTING_NAME = re.compile(
     r"(?i)(?:^|_)(?:model|name|host|hostname|url|uri|address|port|path|dir|directory|file|home|region|zone|tz|lang"
-    r"|level|mode|env|environment|user|email|provider|locale|version|shell|editor|term|platform|channel|chat)s?$"
+    r"|level|mode|env|environment|user|email|provider|locale|version|shell|editor|term|platform|channel|chat"
+    r"|id|allowed|admin|owner|debug|log)s?$"
 )
-_HARMLESS_VALUE = re.compile(
-    r"[\d.:,-]*|[A-Za-z]{1,19}|[a-z]+(?:[_ -][a-z]+){0,2}|(?:~|\.{0,2})/[\w./-]*|[A-Za-z]+/[A-Za-z_]+"
+_SETTING_VALUE = re.compile(
+    r"(?i)true|false|yes|no|on|off|none|null|auto|always|never|default|enabled|disabled|debug|info|warn(?:ing)?|error"
+    r"|critical|production|development|staging|testing|local|localhost"
+    r"|\d{0,5}|\d+(?:[.:,-]\d+)+"  # small numbers, versions, times
+    r"|(?:~|\.{1,2})?/[\w./-]*|[a-z]:\\[\w.\\ -]*"  # paths
+    r"|[a-z][a-z0-9+.-]*://(?:[\w.-]+|\[[0-9a-f:]+\])(?::\d+)?(?:/[\w./-]*)?"  # addresses without a query
+    r"|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,12}(?::\d+)?|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"  # hosts, mail
+    r"|[a-z]{2}_[a-z]{2}(?:\.utf-?8)?|[a-z]+/[a-z_]+"  # locales, time zones
 )
+_PLAIN_VALUE = re.compile(r"[\w.,:;/@ *+-]*")
+_ENV_LINE = re.compile(
+    r"\s*(?:export\s+|#[\s#]*(?:export\s+)?(?=\w+=))?(?P<name>[^\s=:#]+)\s*[=:]\s*(?P<value>\S.*?)\s*"
+)
+_LONE = re.compile(r"[\s#]*(?P<value>\S*\d\S*)\s*")
 
 
 def masking_of(home: Path, config: GatewayConfig, environ: Mapping[str, str]) -> Masking:
@@ -56,8 +70,14 @@ def secrets_of(config: GatewayConfig, environ: Mapping[str, str]) -> Iterator[st
 def _secrets_in(home: Path) -> Iterator[str]:
     """Yield the secrets in files of the home: the values of `.env`, and the key of the web."""
     path = home / ".env"
-    for name, value in parse_env(read_text(path) or "", path)[0].items():
+    text = read_text(path) or ""
+    for name, value in parse_env(text, path)[0].items():
         yield from _of_setting(name, value)
+    for line in text.splitlines():
+        if found := _ENV_LINE.fullmatch(line):
+            yield from _of_setting(found["name"], found["value"].strip("\"'"))
+        elif alone := _LONE.fullmatch(line):
+            yield from _of_setting("", alone["value"])
     try:
         yield (home / WEB_KEY_FILE).read_text("ascii")
     except (OSError, UnicodeDecodeError):
@@ -92,12 +112,19 @@ def _of_config(name: str, value: object) -> Iterator[str]:
 
 
 def _of_setting(name: str, value: str) -> Iterator[str]:
-    """Yield the secrets in a setting of `.env` or of an MCP server. Such settings are often secrets, whatever
-    their names are: each value that does not look harmless counts."""
+    """Yield the secrets in a setting of `.env` or of an MCP server. Such settings are mostly secrets,
+    whatever their names are: each value counts that is not evidently something else."""
     yield from _in_address(value)
-    is_harmless = _HARMLESS_NAME.search(name) or _HARMLESS_VALUE.fullmatch(value) or "://" in value
-    if _is_secret(name, value) or not is_harmless:
+    if _is_secret(name, value) or not _is_plain_setting(name, value):
         yield from _with_credential(name, value)
+
+
+def _is_plain_setting(name: str, value: str) -> bool:
+    """Return whether a value is a path, a number, or what the name of the setting says."""
+    looks_generated = masked_tokens(value) != value or is_generated(value)
+    is_named = _SETTING_NAME.search(name) or _COUNTED.search(name)
+    is_plain = _SETTING_VALUE.fullmatch(value) or (is_named and _PLAIN_VALUE.fullmatch(value))
+    return bool(is_plain) and not looks_generated
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -105,7 +105,7 @@ async def serve(
         checked_agent(setup.agent)  # before anything is opened
     with ExitStack() as masked, locked_home(path) as lock, worker("status") as status_runner:
         secrets = KnownSecrets(masking_of(path, config, os.environ))
-        masked.enter_context(log_masked_by(secrets.masking))
+        masked.enter_context(log_masked_by(secrets))
         board = StatusBoard(lock.process, world.new_id(), world)
         board.set(grace=config.agent.restart_drain_timeout)
         async with trio.open_nursery() as outermost:

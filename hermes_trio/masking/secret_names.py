@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from .secret_tokens import is_mixed, is_random
+from .secret_tokens import is_generated
 from .secret_words import MASK, STRONG, STRONG_WORDS, lowered, masked_after, places
 
 LONGEST_PLAIN = 200
@@ -59,7 +59,6 @@ _WEAK = re.compile(
 _WEAK_REST = re.compile(r"[\w.+/%=-]*")
 """Names after which only a value that looks generated is a secret."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _OUR_ID = re.compile(r"[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
 _HARMLESS_KEY = re.compile(
     r"(?i)(?:public|primary|foreign|idempotency|cache|sort|partition|message|dedup|unique|index|lookup|row|object|hash"
@@ -135,14 +134,9 @@ def _end_of_generated(text: str, found: re.Match[str]) -> int:
     is_harmless = _OUR_ID.fullmatch(value) or _HARMLESS_KEY.search(
         text, max(0, found.start() - 16), found.start()
     )
-    if is_harmless or not (is_uuid or _is_generated(value)):
+    if is_harmless or not (is_uuid or is_generated(value)):
         return found.end()
     return _WEAK_REST.match(text, found.end("value")).end()  # type: ignore[union-attr]
-
-
-def _is_generated(value: str) -> bool:
-    """Return whether a value has the length and the letters of a generated one."""
-    return len(value) >= 20 and (is_random(value) or bool(_HEX.fullmatch(value) or is_mixed(value)))
 
 
 def _end_of_value(text: str, name: re.Match[str], found: re.Match[str]) -> int:

@@ -103,6 +103,7 @@ _TOKEN = re.compile(
 _JWT = re.compile(r"(?<![A-Za-z0-9])eyJ[\w-]{8,}+(\.[\w-]{8,}+)?(?:\.[\w-]*+)*")
 _MAPBOX = re.compile(r"(?<![A-Za-z0-9])sk\.eyJ[\w.-]{30,}")
 _TELEGRAM = re.compile(r"(?<!\d)\d{6,12}:[\w-]{30,}")
+_LONG_HEX = re.compile(r"[0-9a-fA-F]{32,}")
 _HASH = re.compile(
     r"\$(?:apr1|1|5|6|7|y|gy|2[abxy]|argon2(?:id|i|d)|pbkdf2[a-z0-9-]{0,10}|scrypt)\$[\w./$=,+-]{20,}"
 )
@@ -132,10 +133,11 @@ def is_random(token: str) -> bool:
     return {"A", "a", "0"} <= set(kinds) and _changes(kinds) * 5 >= len(token) * 2
 
 
-def is_mixed(token: str) -> bool:
-    """Return whether letters of one size and digits alternate as in a generated secret."""
-    kinds = _kinds(token)
-    return set(kinds) in ({"a", "0"}, {"A", "0"}) and _changes(kinds) * 4 >= len(token)
+def is_generated(value: str) -> bool:
+    """Return whether a value that a name introduces has the length and the letters of a generated one."""
+    kinds = _kinds(value)
+    is_mixed = set(kinds) in ({"a", "0"}, {"A", "0"}) and _changes(kinds) * 4 >= len(value)
+    return len(value) >= 20 and (is_mixed or is_random(value) or _LONG_HEX.fullmatch(value) is not None)
 
 
 def _kinds(token: str) -> list[str]:

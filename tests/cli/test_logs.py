@@ -12,7 +12,8 @@ import pytest
 from hermes_trio.base.errors import HomeUnusable
 from hermes_trio.cli.logs import BACKUPS, MAX_BYTES, log_to_file
 from hermes_trio.config.schema import GatewayConfig, ModelConfig, PlatformConfig
-from hermes_trio.log import Log
+from hermes_trio.log import Log, log_masked_by
+from hermes_trio.masking.redaction import KnownSecrets, Masking
 from hermes_trio.platform.contract import CredentialsRefused, LinkLost, NotSent
 from hermes_trio.testing import Script
 from tests.stage import Stage
@@ -183,3 +184,14 @@ def test_a_log_that_cannot_be_written_is_an_error(tmp_path: Path, place: str) ->
         log_to_file(tmp_path, CONFIG, {}),
     ):
         pass
+
+
+def test_a_secret_that_a_gateway_learns_later_is_masked_in_all_its_records(tmp_path: Path) -> None:
+    """The key of the web is made at the first start, after the log is open."""
+    secrets, key = KnownSecrets(Masking()), "the-key-made-just-now"
+    with log_to_file(tmp_path, CONFIG, {}), log_masked_by(secrets):
+        secrets.learn(key)
+        log.warning(f"made {key}", text=f"it is {key}", exc_info=ValueError(key))
+        logging.getLogger("httpx").warning("sent %s", key, exc_info=ValueError(key))
+    assert key not in text(tmp_path)
+    assert "sent ***" in text(tmp_path)

@@ -332,6 +332,42 @@ def test_the_known_secrets_include_files_of_the_home_and_parts_of_addresses(tmp_
     assert "pw-" not in repr(known)
 
 
+DOT_ENV = """\
+WORD=swordfish
+PHRASE="correct horse battery"
+NUMBER=48151623
+MODEL=x7Qp2LmZ9vR4tY8wK1nB5cD3
+export SOME_HOST='a.b:q0-secret!'
+# OLD=commented-out-9
+BROKEN="never closed 77
+my-key: with-a-dash-5
+lone-value-2026
+LEVEL=production
+CHAT_ID=123456789012
+LOGS=/var/log/hermes
+BASE=https://api.example.org/v1
+MAIL=kim@example.org
+WHERE=db.example.org:5432
+ZONE=Europe/Berlin
+# This comment: is about the working directory
+"""
+
+
+def test_every_value_of_dot_env_is_a_known_secret_unless_it_is_evidently_a_setting(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(DOT_ENV)
+    known = masking_of(tmp_path, GatewayConfig(), {})
+    for secret in (
+        "swordfish", "correct horse battery", "48151623", "x7Qp2LmZ9vR4tY8wK1nB5cD3", "a.b:q0-secret!",
+        "commented-out-9", "never closed 77", "with-a-dash-5", "lone-value-2026",
+    ):  # fmt: skip
+        assert known.known(f"it says {secret}!") == "it says ***!", secret
+    settings = (
+        "production 123456789012 /var/log/hermes https://api.example.org/v1 kim@example.org db.example.org:5432 "
+        "Europe/Berlin is about the working directory"
+    )
+    assert known.known(settings) == settings
+
+
 def test_fields_are_masked_by_name_and_numbers_stay_numbers() -> None:
     said = {"token": "short", "tokens": 7, "nested": {"password": "x", "n": [1, "sk-abcdefghijk"]}}
     assert redacted(redact, "said", said) == {
