@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
@@ -30,6 +30,10 @@ Redact = Callable[[str], str]
 SHORTEST = 6
 """Characters of the shortest known secret that is searched for. A shorter one would be found in many
 words."""
+SHORTEST_HEAD = 3
+"""Characters from which on the end of a piece of text may be the beginning of a secret."""
+HALF = 6
+"""Characters of the beginning of a secret that are masked if the text ends there."""
 SHORTEST_LINE = 16
 """Characters of the shortest line of a secret with several lines that is searched for separately."""
 
@@ -49,12 +53,18 @@ class Masking:
 
     spellings: tuple[str, ...] = ()
     """The spellings of the known secrets, the longest first."""
+    heads: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False, compare=False)
+    """The spellings by their first characters."""
 
     @classmethod
     def of(cls, known: Iterable[str]) -> Masking:
         """Return the masking of these known secrets."""
         spellings = {one for secret in known for one in _spelled(secret.strip()) if len(one) >= SHORTEST}
-        return cls(tuple(sorted(spellings, key=lambda one: (-len(one), one))))
+        longest_first = tuple(sorted(spellings, key=lambda one: (-len(one), one)))
+        heads: dict[str, list[str]] = {}
+        for one in longest_first:
+            heads.setdefault(one[:SHORTEST_HEAD], []).append(one)
+        return cls(longest_first, heads)
 
     def knowing(self, secret: str) -> Masking:
         """Return the same masking with one more secret."""
@@ -72,10 +82,15 @@ class Masking:
 
     def known(self, text: str) -> str:
         """Return the text without known secrets."""
+        found = self.pattern(text)
+        return found.sub(MASK, text) if found else text
+
+    def pattern(self, text: str) -> re.Pattern[str] | None:
+        """Return the pattern of the known secrets in a text."""
         # One secret may be a part of another, so all are replaced in one pass, the longest first. Secrets are
         # rare in texts, and a search for each is faster than one pattern of all.
         found = [spelling for spelling in self.spellings if spelling in text]
-        return re.sub("|".join(map(re.escape, found)), MASK, text) if found else text
+        return re.compile("|".join(map(re.escape, found))) if found else None
 
 
 @lru_cache(maxsize=1024)
@@ -97,6 +112,53 @@ class KnownSecrets:
     def learn(self, secret: str) -> None:
         """Add a secret, so that it is masked from now on."""
         self.masking = self.masking.knowing(secret)
+
+
+@dataclass(slots=True)
+class SecretStream:
+    """The masking of the known secrets of one text that arrives in pieces, such as the answer of a model.
+
+    What was shown cannot be taken back. So the end of a piece is held back while it may be the beginning of a
+    secret: if it has at least `SHORTEST_HEAD` characters in common with one. Everyday text is shown at once.
+    """
+
+    secrets: KnownSecrets
+    held: str = ""
+    """The characters that are held back."""
+    _shown: str = ""
+    """The last characters that were shown."""
+
+    def feed(self, piece: str, *, ends: bool = False) -> str:
+        """Return what can be shown after the next piece; everything if the text `ends` there."""
+        masking, done = self.secrets.masking, len(self._shown)
+        text = self._shown + self.held + piece
+        kept: list[str] = []
+        held = _open_end(masking, text, 0)
+        pattern = masking.pattern(text)
+        for found in pattern.finditer(text) if pattern else ():
+            if found.start() >= held:
+                break  # it may become a longer secret
+            kept += [text[done : max(found.start(), done)], MASK]
+            done, held = found.end(), max(held, _open_end(masking, text, found.end()))
+        kept.append(text[done : max(done, held)])
+        self.held = text[max(done, held) :]
+        if ends:
+            kept.append(MASK if len(self.held) >= HALF else self.held)
+            self.held = ""
+        shown = "".join(kept)
+        self._shown = "" if ends else (self._shown + shown)[1 - SHORTEST_HEAD :]
+        return shown
+
+
+def _open_end(masking: Masking, text: str, first: int) -> int:
+    """Return where the end of a text is the beginning of a known secret; the end of the text if nowhere."""
+    if masking.spellings:
+        longest = len(masking.spellings[0])
+        for at in range(max(first, len(text) - longest), len(text) - SHORTEST_HEAD + 1):
+            heads = masking.heads.get(text[at : at + SHORTEST_HEAD], ())
+            if any(one.startswith(text[at:]) for one in heads):
+                return at
+    return len(text)
 
 
 def redactor(known: Iterable[str]) -> Redact:

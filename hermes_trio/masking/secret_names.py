@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from .secret_tokens import is_generated
-from .secret_words import MASK, STRONG, STRONG_WORDS, lowered, masked_after, places
+from .secret_words import MASK, NEXT_LINE, STRONG, STRONG_WORDS, lowered, masked_after, places
 
 LONGEST_PLAIN = 200
 """Characters up to which a value is examined; a longer one after such a name is masked."""
@@ -18,12 +18,16 @@ SHORTEST = 4
 
 _NAME = re.compile(rf"(?i:{STRONG})[\w-]{{0,40}}")
 _SIGN = re.compile(
-    r"""(?P<close>\\{0,4}["'`]?\]?)[ \t]{0,8}(?P<sign>=>|:=|={1,3}|:(?:[ ][>|][+-]?(?=\n))?|%3[dD])\s{0,8}"""
+    r"""(?P<close>\\{0,4}["'`]?\]?)[ \t]{0,8}(?P<sign>=>|:=|={1,3}|:(?:[ ][>|][+-]?(?=\n))?|%3[dD])"""
+    rf"""(?:[ \t]|{NEXT_LINE}){{0,8}}"""
     r"""(?P<open>\\{0,4}["']?)"""
 )
+_GAP = rf"(?:[ \t]|{NEXT_LINE}){{0,40}}"
 _BESIDE = re.compile(
-    r"""\\{0,4}["']?(?:,?\s{0,40}\\{0,4}["']?value\\{0,4}["']?[ ]{0,4}[:=][ ]{0,4}(?P<open>\\{0,4}["']?)"""
-    r"""|</key>\s{0,40}<string>|(?P<form>"\r?\n)(?:content-[^\n]{1,200}\n)?\r?\n)(?P<secret>[^\s"'<>\\{$][^\s"'<>]{3,})"""
+    rf"""\\{{0,4}}["']?(?:,?{_GAP}\\{{0,4}}["']?value\\{{0,4}}["']?"""
+    rf"""[ ]{{0,4}}[:=][ ]{{0,4}}(?P<open>\\{{0,4}}["']?)"""
+    rf"""|</key>{_GAP}<string>|(?P<form>"{NEXT_LINE})(?:content-[^\n]{{1,200}}{NEXT_LINE})?{NEXT_LINE})"""
+    r"""(?P<secret>[^\s"'<>\\{$][^\s"'<>]{3,})"""
 )
 """A value that stands beside its name: `{"name": "API_KEY", "value": "…"}`, in a property list, in a form."""
 _BEFORE_FORM = re.compile(r'name="[\w-]{0,40}\Z')

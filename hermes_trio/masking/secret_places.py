@@ -12,16 +12,17 @@ import base64
 import binascii
 import re
 
-from .secret_words import MASK, masked_after
+from .secret_words import MASK, NEXT_LINE, masked_after
 
 # --- keys in PEM form ---
 
 _KIND = r"[A-Za-z0-9 ]{0,40}(?:PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1) ?-{4,5}"
-_PEM = re.compile(rf"-{{4,5}} ?BEGIN {_KIND}[\w+/=\s\\:,.()|]*+(?:-{{4,5}} ?END {_KIND})?")
+_PEM = re.compile(rf"-{{4,5}} ?BEGIN {_KIND}(?:[\w+/=\s\\:,.()|~]|-(?!-))*+(?:-{{4,5}} ?END {_KIND})?")
 _PEM_END = re.compile(rf"-{{4,5}} ?END {_KIND}")
 _PEM_BODY = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n\r\\ |")
+_GUTTER_BEFORE = re.compile(r"\n(?:[\w./~-]{1,120}:)?\d{1,9}[|:-]\Z")
 _PUTTY = re.compile(
-    r"private-lines: ?\d{1,4}\s(?P<secret>(?:[A-Za-z0-9+/=]{1,64}\s{1,2}){1,400})", re.IGNORECASE
+    rf"(?i:private-lines): ?\d{{1,4}}(?P<secret>(?:{NEXT_LINE}[A-Za-z0-9+/=]{{1,64}}(?=\s|\Z)){{1,400}})"
 )
 
 # --- headers and addresses ---
@@ -68,16 +69,20 @@ _IN_OPTIONS = [
 
 # --- files of passwords ---
 
+_GAP = rf"(?:[ \t]|{NEXT_LINE}){{1,8}}"
 _NETRC = re.compile(
-    r"(?:login[ \t\n]{1,8}\S{1,100}[ \t\n]{1,8}(?:account[ \t\n]{1,8}\S{1,100}[ \t\n]{1,8})?"
-    r"|machine[ \t]{1,8}\S{1,100}[ \t\n]{1,8})"
+    rf"(?:login{_GAP}\S{{1,100}}{_GAP}(?:account{_GAP}\S{{1,100}}{_GAP})?"
+    rf"|machine[ \t]{{1,8}}\S{{1,100}}{_GAP})"
     r"password[ \t]{1,8}(?P<secret>\S+)"
 )
+_PORT = re.compile(r":(?:\d{4,5}|\*):")
 _PGPASS = re.compile(
-    r"(?m)^(?P<before>(?:[\w.-]{1,100}|\*):(?:\d{4,5}|\*):(?:[\w-]{1,64}|\*):(?:[\w-]{1,64}|\*):)(?!\d{1,6}:)[^\s:]\S{3,}+$"
+    r"(?m)(?:^|(?<=[|( ])|(?<=\d:))(?=[\w.*:-]{0,200}?[g-zG-Z*_])"  # no address of IPv6
+    r"(?P<before>(?:[\w.-]{1,100}|\*):(?:\d{4,5}|\*):(?:[\w-]{1,64}|\*):(?:[\w-]{1,64}|\*):)"
+    r"(?:\\:|[^\s:()]){4,}+(?=[\s)]|\Z)"
 )
 _COOKIE_JAR = re.compile(
-    r"(?m)^(?P<before>\S{1,255}\t(?:TRUE|FALSE)\t\S{1,255}\t(?:TRUE|FALSE)\t\d{1,20}\t[^\t\n]{1,255}\t)\S++$"
+    r"\t(?:true|false)\t\S{1,255}\t(?:true|false)\t\d{1,20}\t[^\t\n]{1,255}\t(?P<secret>\S+)", re.IGNORECASE
 )
 _JWK = re.compile(r'"(?:d|k|p|q|dp|dq|qi)"\s{0,4}:\s{0,4}"(?P<secret>[\w-]{22,})"')
 
@@ -101,9 +106,8 @@ def masked_places(text: str) -> str:
     text = masked_after(text, ("jdbc:oracle:",), _ORACLE)
     if '"kty"' in text:
         text = masked_after(text, ('"d"', '"k"', '"p"', '"q"', '"dp"', '"dq"', '"qi"'), _JWK)
-    if "\t" in text:
-        text = _COOKIE_JAR.sub(rf"\g<before>{MASK}", text)
-    if ":" in text:
+    text = masked_after(text, ("\ttrue\t", "\tfalse\t"), _COOKIE_JAR)
+    if _PORT.search(text):
         text = _PGPASS.sub(rf"\g<before>{MASK}", text)
     return text
 
@@ -114,11 +118,20 @@ def _without_key_ends(text: str) -> str:
     done = 0
     for found in _PEM_END.finditer(text):
         start = found.start()
-        while start > done and text[start - 1] in _PEM_BODY:
-            start -= 1
+        while start > done and (gutter := _body_before(text, start, done)) < start:
+            start = gutter
         kept += [text[done:start], MASK]
         done = found.end()
     return "".join(kept) + text[done:]
+
+
+def _body_before(text: str, end: int, first: int) -> int:
+    """Return where the lines of a key before a place begin, as far as they have no number between them."""
+    start = end
+    while start > first and text[start - 1] in _PEM_BODY:
+        start -= 1
+    gutter = _GUTTER_BEFORE.search(text, max(first, start - 132), start)
+    return gutter.start() if gutter else start
 
 
 def _address(found: re.Match[str]) -> str:

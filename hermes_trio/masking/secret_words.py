@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 
 MASK = "***"
+NEXT_LINE = r"\r?\n(?:(?:[\w./~-]{1,120}:)?\d{1,9}[|:-])?"
+"""Pattern of the end of a line, with the number of the next one if a tool shows it."""
 
 KINDS_OF_KEY = """
     api app application access account private preshared signing encryption shared master auth

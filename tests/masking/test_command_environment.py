@@ -1,4 +1,4 @@
-"""What the agent runs gets a short list of our variables, and those that the configuration names."""
+"""A command of the agent gets a short list of our variables, and those that the configuration names."""
 
 from __future__ import annotations
 

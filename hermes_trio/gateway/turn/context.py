@@ -22,8 +22,9 @@ from ...base.world import World
 from ...config.schema import GatewayConfig
 from ...host.processes.process_groups import ChildProcess
 from ...journal.writer import RunWriter
-from ...masking.redaction import Masking
+from ...masking.redaction import Masking, SecretStream
 from ...platform.contract import Dialect
+from ...state.db.column_text import storable
 from ...state.db.database import Database
 from ...state.tables import inbox, outbox, transcript, turns
 from ...state.tables.session_entry import Usage
@@ -44,6 +45,8 @@ from .attribution import with_attribution
 from .open_question import DENY
 from .questions import Asker
 from .turn_run import TurnRun
+
+_EMPTY = (MessageDelta(""), ReasoningAvailable(""))
 
 
 class TurnContext:
@@ -80,6 +83,7 @@ class TurnContext:
         """Output watches that this turn started. They end with it, unless it is answered."""
         self.has_asked = False
         """True once a request went to a model. A cut before that interrupts no work."""
+        self._answer_pieces, self._thought_pieces = SecretStream(home.secrets), SecretStream(home.secrets)
         self._active_at = trio.current_time()
         self.patience = trio.CancelScope()
         """Cancelled after `agent.gateway_timeout` seconds without activity."""
@@ -155,8 +159,38 @@ class TurnContext:
             await self._home.database.write(turns.note_request, self.turn_id, self._home.world.time())
 
     async def emit(self, event: Event) -> None:
-        """Write an event to the run journal, then show it."""
+        """Write an event to the run journal, then show it. Known secrets in a piece of text are masked, also
+        those of which one piece has the beginning and the next one the end."""
         await self.requesting()
+        await self._end_texts(but=type(event))
+        await self._append(event)
+
+    async def finish(self, answer: object) -> str:
+        """End the text that was written. Return the answer of the agent as it is stored: its own text, or the
+        last segment. Raises `TypeError` if the answer is no text."""
+        await self._end_texts()
+        if answer in (None, "", self.segment):
+            return self.segment
+        if isinstance(answer, str):
+            return self._home.secrets.masking.known(storable(answer))
+        raise TypeError(f"it answered with {type(answer).__name__} instead of a text")
+
+    async def _end_texts(self, *, but: type[Event] | None = None) -> None:
+        """Write what was held back of the answer and of the reasoning."""
+        if self._thought_pieces.held and but is not ReasoningAvailable:
+            await self._append(ReasoningAvailable(""), ends=True)
+        if self._answer_pieces.held and but is not MessageDelta:
+            await self._append(MessageDelta(""), ends=True)
+
+    async def _append(self, event: Event, *, ends: bool = False) -> None:
+        """Write an event to the run journal, then show it. The end of a piece of text is held back while it
+        may be the beginning of a secret and the text does not end."""
+        if isinstance(event, MessageDelta):
+            event = MessageDelta(self._answer_pieces.feed(event.delta, ends=ends))
+        elif isinstance(event, ReasoningAvailable):
+            event = ReasoningAvailable(self._thought_pieces.feed(event.text, ends=ends))
+        if event in _EMPTY:
+            return
         try:
             await self._journal.append(event)
         except trio.Cancelled:
@@ -206,7 +240,7 @@ class TurnContext:
         row = owed(
             Chat.of(source),
             f"{self.run_id}:file:{number}",
-            Body(text, files=(file,)),
+            Body(self.masking.known(text), files=(file,)),
             thread_id=source.thread_id,
             session_id=self.session_id,
             turn_id=self.turn_id,
@@ -262,7 +296,7 @@ class TurnContext:
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person a question and return the answer; None if none came in time."""
         limit = self._home.config.agent.clarify_timeout if within is None else within
-        return await self._asker().ask(text, choices, within=limit)
+        return await self._asker().ask(self.masking.known(text), choices, within=limit)
 
     async def may(self, what: Approval | str) -> str | None:
         """Ask for approval of something that may do harm. Return its scope (`once`, `session` or `always`),
@@ -311,6 +345,12 @@ class TurnContext:
 
     async def calls(self, text: str, *tool_calls: ToolCall, opaque: str | None = None) -> None:
         """Store the row that says which tools the model calls, before the first of them runs."""
+        await self._end_texts()
+        known = self.masking.known
+        text = known(text)
+        tool_calls = tuple(replace(call, arguments=known(call.arguments)) for call in tool_calls)
+        if opaque is not None and known(opaque) != opaque:
+            opaque = None  # signed by the model, so it cannot be masked
         row = self.row(
             TranscriptRow("assistant", text, 0, tool_calls=tool_calls, finish="tool_calls", opaque=opaque)
         )
@@ -326,7 +366,14 @@ class TurnContext:
         """Store the result of a tool call."""
         await self._store(
             self.row(
-                TranscriptRow("tool", content, 0, tool_call_id=call.id, tool_name=call.name, status=status)
+                TranscriptRow(
+                    "tool",
+                    self.masking.known(content),
+                    0,
+                    tool_call_id=call.id,
+                    tool_name=call.name,
+                    status=status,
+                )
             )
         )
 

@@ -25,7 +25,6 @@ from ...base.byte_cache import ByteCache
 from ...base.errors import GatewayError, JournalError, StoreError, causes, error_text, is_expected
 from ...journal.writer import RunWriter
 from ...log import Log
-from ...state.db.column_text import storable
 from ...state.db.store_retry import stored
 from ...state.tables.turns import Outcome
 from ..ending.shutdown import Shutdown
@@ -230,7 +229,7 @@ class Turns:
         """Call the agent, and note its answer or how it failed."""
         with turn.patience:
             try:
-                run.answer = _text(await self.agent(turn)) or turn.segment
+                run.answer = await turn.finish(await self.agent(turn))
                 run.outcome = Outcome.ANSWERED
             except* (Exception, SystemExit) as raised:
                 # Any error of an agent is the end of its turn, told to the person, and no more. An error
@@ -282,13 +281,6 @@ class Turns:
             "turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands
         )
         return end
-
-
-def _text(answer: object) -> str | None:
-    """Return the answer of an agent as a text that can be stored. Raises `TypeError` if it is none."""
-    if answer is None or isinstance(answer, str):
-        return storable(answer)
-    raise TypeError(f"it answered with {type(answer).__name__} instead of a text")
 
 
 def _single(raised: BaseException) -> BaseException:
