@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import trio
@@ -270,8 +269,8 @@ class TurnContext:
         """Start a command that belongs to the session and goes on after the turn. With `notify` its end
         begins a turn. With `watch` each output line that holds one of these texts is told: to this turn while
         it runs, then to the session until its next turn begins."""
-        start = partial(self._background.start, self.entry, command, cwd=cwd or self.cwd, grants=grants)
-        process = await start(notify=notify)
+        start = self._background.start
+        process = await start(self.entry, command, cwd=cwd or self.cwd, grants=grants, notify=notify)
         if watch:
             watching = OutputWatch(process, tuple(watch))
             self.watches.append(watching)
@@ -302,9 +301,8 @@ class TurnContext:
         """Ask for approval of something that may do harm. Return its scope (`once`, `session` or `always`),
         or None for a no and for no answer in time. A plain text is the command. Raises `NotShown` if the
         person cannot be shown it whole and exactly."""
-        limit = self._home.config.approvals.timeout
         approval = Approval(what) if isinstance(what, str) else what
-        answer = await self._asker().ask(approval, within=limit)
+        answer = await self._asker().ask(approval, within=self._home.config.approvals.timeout)
         return None if answer == DENY else answer
 
     def _asker(self) -> Asker:
