@@ -36,8 +36,8 @@ class TooManyPlaces(GatewayError):
 
 def command_line(command: Sequence[str], room: Room, grants: Grants) -> list[str]:
     """Return the command line that runs a command in this sandbox. Raises `TooManyPlaces`."""
-    views = {**dict.fromkeys(SHARED, FileAccess.WRITE), **views_of(room, grants)}
     kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
+    views = {**{path: _shared(path, kept) for path in SHARED}, **views_of(room, grants)}
     read, write = rules_of(views, kept)
     read.append(os.path.realpath("/etc/resolv.conf"))
     rules = json.dumps(
@@ -52,6 +52,11 @@ def command_line(command: Sequence[str], room: Room, grants: Grants) -> list[str
         raise TooManyPlaces
     program = Path(landlock_program.__file__)
     return [sys.executable, "-I", "-S", str(program), rules, *command]
+
+
+def _shared(path: str, kept: Collection[str]) -> FileAccess:
+    """Return the access to a shared directory: none if a directory that is kept lies there."""
+    return FileAccess.HIDDEN if any(one.startswith(f"{path}/") for one in kept) else FileAccess.WRITE
 
 
 def rules_of(views: Views, kept: Collection[str] = ()) -> tuple[list[str], list[str]]:
