@@ -66,6 +66,8 @@ class ApprovalRequest(Event, frozen=True, omit_defaults=False):
     """The reason for which a person has to allow it."""
     cwd: str = ""
     """The directory in which the command would run, or the file that would be changed."""
+    grants: Sequence[str] = ()
+    """Grants that the command would get beyond its sandbox, such as `network` or `write /srv/www`."""
     choices: Sequence[str] = ("once", "session", "always", "deny")
     allow_permanent: bool = True
 

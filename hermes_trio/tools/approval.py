@@ -8,6 +8,7 @@ takes it back. A blocked command cannot be allowed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import trio
 from ..base.recent import Recent
 from ..state.tables import meta
 from ..state.tables.approvals import ALWAYS
-from .needs import kinds_of
+from .needs import kinds_of, shown_grants
 from .safety.judge import judge, places_here
 from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes, Verdict, one_command
 from .sandbox.views import NOTHING, Grants
@@ -34,13 +35,16 @@ class Permissions:
     def __init__(self) -> None:
         self._of_session = Recent[str, set[str]](MOST_REMEMBERED)
 
-    async def permit(self, command: str, place: Workplace, *, cwd: Path, after: str = "") -> None:
-        """Return if the command may run in `cwd`, in a shell that has run the text `after` before it. Raises
-        `ToolFailed` if not."""
+    async def permit(
+        self, command: str, place: Workplace, *, cwd: Path, after: str = "", shown: Approval | None = None
+    ) -> None:
+        """Return if the command may run in `cwd`, in a shell that has run the text `after` before it. The
+        person is `shown` the command, unless it is only the input of another one. Raises `ToolFailed` if
+        not."""
         verdict = await _judged(command, place, cwd, after)
         if isinstance(verdict, NeedsYes):
             kinds = {kind: _stored_as(kind, command) for kind in verdict.kinds}
-            await self.require(kinds, Approval(command, place=str(cwd)), place)
+            await self.require(kinds, shown or Approval(command, place=str(cwd)), place)
 
     async def grant(self, command: str, needs: Grants, place: Workplace, *, cwd: Path) -> Grants:
         """Return what the command gets beyond its sandbox. Where there is no sandbox, it is judged instead.
@@ -52,12 +56,15 @@ class Permissions:
         if network == "off" and needs.network:
             raise ToolFailed(f"The owner has turned the network off for commands. {_NO_WAY_AROUND}")
         asked = msgspec.structs.replace(needs, network=needs.network and network == "ask")
+        granted = msgspec.structs.replace(needs, network=needs.network or network == "on")
         kinds = dict(kinds_of(asked, command))
         if needs.everything and isinstance(verdict := await _judged(command, place, cwd), NeedsYes):
             kinds |= {kind: _stored_as(kind, command) for kind in verdict.kinds}
         if kinds:
-            await self.require(kinds, Approval(command, place=str(cwd)), place)
-        return msgspec.structs.replace(needs, network=needs.network or network == "on")
+            approval = Approval(command, place=str(cwd), grants=shown_grants(granted))
+            await self.require(kinds, approval, place)
+            await trio.to_thread.run_sync(_must_be_as_shown, cwd, granted)
+        return granted
 
     async def require(self, kinds: Mapping[str, str], approval: Approval, place: Workplace) -> None:
         """Return if a person has allowed, or now allows, each of these kinds of harm. `kinds` maps a kind to
@@ -73,7 +80,9 @@ class Permissions:
 
     async def _ask(self, approval: Approval, kinds: Mapping[str, str], place: Workplace) -> None:
         does = "; ".join(kinds)
-        if place.masking.known(approval.exact) != approval.exact:
+        if any(
+            place.masking.known(text) != text for text in (approval.exact, approval.place, *approval.grants)
+        ):
             raise ToolFailed(
                 f"BLOCKED: this {does}, and it holds a secret of the gateway, which no chat is shown. Nobody "
                 "can allow what they have not seen. Let the command read the secret from where it is stored."
@@ -93,6 +102,13 @@ class Permissions:
 
     def _allow(self, session_id: str, names: Iterable[str]) -> None:
         self._of_session[session_id] = self._of_session.get(session_id, set()) | set(names)
+
+
+def _must_be_as_shown(cwd: Path, grants: Grants) -> None:
+    """Raise `ToolFailed` if one of these paths leads elsewhere now than when a person was shown it."""
+    for path in (cwd, *grants.writable):
+        if os.path.realpath(path) != str(path):
+            raise ToolFailed(f"{path} was replaced while the person was asked. Nothing was run.")
 
 
 async def _judged(command: str, place: Workplace, cwd: Path, after: str = "") -> Verdict:

@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 from ..host.processes.process_groups import ChildProcess
+from .sandbox.views import NOTHING, Grants
 
 MATCH_EVERY = 15.0
 """Shortest time in seconds between two reported matches."""
@@ -50,14 +51,19 @@ class BackgroundProcess:
     """The directory in which it was started."""
     notify: bool = False
     """True if its end starts a turn, unless the model has been told of the end by then."""
-    is_confined: bool = False
-    """True if it runs in a sandbox and was granted nothing: whatever it is told to do stays in there."""
+    grants: Grants | None = None
+    """What it was granted beyond its sandbox; None if it runs in none."""
     told: bool = False
     """True if the model has been told of its end."""
     ended_at: float | None = None
     over: trio.Event = field(default_factory=trio.Event)
     """Set when it has ended with all its descendants."""
     input: ProcessInput = field(default_factory=ProcessInput)
+
+    @property
+    def is_confined(self) -> bool:
+        """True if it runs in a sandbox and was granted nothing: whatever it is told to do stays in there."""
+        return self.grants == NOTHING
 
     @property
     def is_running(self) -> bool:

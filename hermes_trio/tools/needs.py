@@ -51,6 +51,13 @@ def kinds_of(grants: Grants, command: str) -> Mapping[str, str]:
     return kinds | {write_kind(path): f"grant: write {path}" for path in grants.writable}
 
 
+def shown_grants(grants: Grants) -> tuple[str, ...]:
+    """Return the grants as a person is shown them, in the words of a command that asks for them."""
+    if grants.everything:
+        return (f"everything: it {EVERYTHING}",)
+    return (*(("network",) if grants.network else ()), *(f"write {path}" for path in grants.writable))
+
+
 def write_kind(path: Path) -> str:
     """Return the question for writing to a path, in words."""
     return f"writes to {path}, outside of the work directory"

@@ -68,8 +68,8 @@ class NotShown(ToolFailed):
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """A question to a person who may allow an action. `exact` and `place` are shown as preformatted text,
-    every character as it is; an action that cannot be shown in this way is refused."""
+    """A question to a person who may allow an action. `exact`, `place` and `grants` are shown as preformatted
+    text, every character as it is; an action that cannot be shown in this way is refused."""
 
     exact: str
     """The action: a command as it would run, or the change of a file."""
@@ -78,6 +78,8 @@ class Approval(msgspec.Struct, frozen=True):
     place: str = ""
     """The directory in which the command would run, or the file that would change."""
     kind: Literal["command", "change"] = "command"
+    grants: tuple[str, ...] = ()
+    """Grants that the command would get beyond its sandbox, also those that were allowed before."""
 
 
 class Workplace(Protocol):

@@ -124,7 +124,8 @@ def test_an_approval_shows_every_character_of_the_command_and_of_its_directory(p
         answer = route.fetch()
         body = answer.json()
         for ask in body.get("asks", ()):
-            ask.update(command=NASTY, cwd="/srv/<i>a*b*c</i>", description="<u>why</u>")
+            grants = ["network", "write /srv/<i>two  spaces</i>"]
+            ask.update(command=NASTY, cwd="/srv/<i>a*b*c</i>", grants=grants, description="<u>why</u>")
         route.fulfill(response=answer, json=body)
 
     page.route(re.compile(r"/api/sessions/[^/?]+$"), with_another_command)
@@ -134,6 +135,7 @@ def test_an_approval_shows_every_character_of_the_command_and_of_its_directory(p
     assert command.text_content() == NASTY
     assert command.inner_text() == NASTY
     expect(page.locator(".ask-cwd")).to_have_text("/srv/<i>a*b*c</i>")
+    assert page.locator(".ask-grants").inner_text() == "network\nwrite /srv/<i>two  spaces</i>"
     assert command.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "all lines are visible"
     assert command.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
     page.unroute_all(behavior="wait")

@@ -20,6 +20,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ...platform.contract import Counting, Traits
 from ...tools.tool import Approval, NotShown
@@ -35,7 +36,6 @@ LONGEST = 20_000
 """Limit of characters of an approval: nobody reads more before a yes."""
 MOST_PARTS = 6
 """Limit of messages that show an approval, before the one that asks."""
-LONGEST_DESCRIPTION = 500
 _EDGES = 64
 """Room for two code points at the edges of a block, and for the lines around it."""
 QUOTED = "│ "
@@ -125,15 +125,20 @@ def approval_parts(approval: Approval, within: float, traits: Traits) -> list[Pa
     compose = _Composer(quotes=traits.dialect == "plain")
     shown = "".join(tokens)
     place = visible(approval.place)
-    description = on_one_line(approval.description)[:LONGEST_DESCRIPTION]
-    escapes = _OPENS in shown + place
-    whole = compose(*_asking(approval, _Block(shown), place, description, within, escapes=escapes))
+    grants = "\n".join(map(on_one_line, approval.grants))
+    escapes = _OPENS in shown + place + grants
+    asking = partial(_asking, approval, place, grants, within, escapes=escapes)
+    whole = compose(*asking(_Block(shown)))
     if width(whole.text, traits.counting) <= limit:
         return [whole]
     blocks = list(_split(tokens, limit, traits.counting, quotes=compose.quotes))
-    last = compose(*_asking(approval, len(blocks), place, description, within, escapes=escapes))
+    last = compose(*asking(len(blocks)))
     if len(blocks) > MOST_PARTS or width(last.text, traits.counting) > limit:
-        raise NotShown(f"it has {len(shown)} characters, and a message here takes {traits.limit}")
+        around = len(last.text)
+        raise NotShown(
+            f"it has {len(shown)} characters, what is said of it has {around}, and a message here takes "
+            f"{traits.limit}"
+        )
     parts = [
         compose(texts.part_heading(number, len(blocks)), _Block(block), texts.end_of_part())
         for number, block in enumerate(blocks, 1)
@@ -170,7 +175,7 @@ def with_end(part: Part, answer: str | None) -> Part:
 
 
 def _asking(
-    approval: Approval, what: _Block | int, place: str, description: str, within: float, *, escapes: bool
+    approval: Approval, place: str, grants: str, within: float, what: _Block | int, *, escapes: bool
 ) -> Iterator[str | _Block | _Inline]:
     """Yield the pieces of the message that asks for an approval. `what` is the command or change, or the
     number of messages that show it."""
@@ -183,11 +188,14 @@ def _asking(
     else:
         yield texts.content_heading(approval.kind)
         yield what
+    if grants:
+        yield texts.grants_heading()
+        yield _Block(grants)
     if escapes:
         yield texts.code_points_note()
-    if description:
+    if approval.description:
         yield texts.reason_heading()
-        yield _Inline(description)
+        yield _Inline(on_one_line(approval.description))
     yield texts.answer_yes_or_no(within)
 
 

@@ -36,6 +36,10 @@ def content_heading(kind: str) -> str:
     return "The command:" if kind == "command" else "The change:"
 
 
+def grants_heading() -> str:
+    return "It gets, beyond its sandbox:"
+
+
 def shown_above(kind: str, parts: int) -> str:
     what = "command" if kind == "command" else "change"
     return f"The {what} is in the {messages(parts)} above, from its first character to its last."

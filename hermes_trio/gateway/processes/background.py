@@ -165,7 +165,7 @@ class Background:
                         world.time(),
                         cwd,
                         notify,
-                        is_confined=self.commands.confines and grants == NOTHING,
+                        grants=grants if self.commands.confines else None,
                     )
                     self._processes[process] = scope
                     task_status.started(process)

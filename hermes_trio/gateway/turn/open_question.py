@@ -105,7 +105,7 @@ def request_event(question: OpenQuestion, asked: Approval | str) -> ApprovalRequ
     if isinstance(asked, str):
         return QuestionRequest(question.id, asked, question.choices)
     command, cwd, why = visible(asked.exact), visible(asked.place), on_one_line(asked.description)
-    return ApprovalRequest(question.id, command, why, cwd)
+    return ApprovalRequest(question.id, command, why, cwd, tuple(map(on_one_line, asked.grants)))
 
 
 def question_body(

@@ -14,11 +14,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ..tool import ToolFailed
+from ..tool import NotShown, ToolFailed
 
 MOST_LINES_COMPARED = 3000
 """Lines of a change that are compared. Of a larger change only its extent is reported: comparing takes
 quadratic time."""
+NO_LINE_BREAK = "\\ No newline at end of file"
 
 
 class TextEdit(msgspec.Struct, frozen=True):
@@ -104,9 +105,10 @@ def _nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
     return f" Line {number} is similar: {near[0][:200]!r}."
 
 
-def difference(before: str, after: str, name: str) -> str:
-    """Return a unified diff; if that would take too long, only the range of the lines."""
-    old, new = before.splitlines(), after.splitlines()
+def difference(before: str, after: str, name: str, *, whole: bool = False) -> str:
+    """Return a unified diff, which has every character of the change; if that would take too long, only the
+    range of the lines, or with `whole` nothing: then it raises `NotShown`."""
+    old, new = _lines(before), _lines(after)
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -114,12 +116,21 @@ def difference(before: str, after: str, name: str) -> str:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     if max(len(old), len(new)) - head - tail > MOST_LINES_COMPARED:
+        if whole:
+            raise NotShown(f"it changes more than {MOST_LINES_COMPARED} lines")
         return f"{name}: lines {head + 1} to {len(old) - tail} are now {head + 1} to {len(new) - tail}."
     start, around = max(0, head - 3), max(0, tail - 3)
     diff = difflib.unified_diff(
         old[start : len(old) - around], new[start : len(new) - around], name, name, lineterm=""
     )
-    return "\n".join(_numbered(line, start) for line in diff) or f"{name}: only line endings have changed."
+    return "\n".join(_numbered(line, start) for line in diff) or f"{name}: nothing has changed."
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, each with all its characters. The last one tells if no line break follows:
+    a diff without that would not tell apart two texts."""
+    *lines, rest = text.split("\n")
+    return [*lines, f"{rest}\n{NO_LINE_BREAK}"] if rest else lines
 
 
 def _numbered(line: str, start: int) -> str:

@@ -234,7 +234,7 @@ def _written(sandbox: SessionSandbox, arguments: WriteArguments, seen: Seen, red
         )
     if kinds := _kinds(real, sandbox):
         text = "" if before is None else _text(real, arguments.path)[1]
-        shown = difference(text, arguments.content, str(real))
+        shown = _shown_to_person(text, arguments.content)
         state = None if before is None else _state(before)
     expected, data = (lambda: state or seen(real)), _encoded(arguments.content)
     return FileChange(arguments.path, real, before, expected, data, shown, kinds)
@@ -257,7 +257,7 @@ def _patched(sandbox: SessionSandbox, arguments: PatchArguments, seen: Seen) -> 
     _must_be_as_seen(arguments.path, facts, seen(real))
     after = edited(before, arguments.edits)
     kinds = _kinds(real, sandbox)
-    shown = difference(before, after, str(real) if kinds else arguments.path)
+    shown = _shown_to_person(before, after) if kinds else difference(before, after, arguments.path)
     return FileChange(arguments.path, real, facts, lambda: _state(facts), _encoded(after), shown, kinds)
 
 
@@ -269,6 +269,12 @@ def _kinds(real: Path, sandbox: SessionSandbox) -> Mapping[str, str]:
     if not sandbox.may_write(real):
         return kinds_of(Grants(writable=(real,)), "")
     return {}
+
+
+def _shown_to_person(before: str, after: str) -> str:
+    """Return a change as it is shown before a yes. The path is shown beside it: a name with a line break
+    would look like a line of the change here."""
+    return difference(before, after, "the file", whole=True)
 
 
 def _text(real: Path, name: str) -> tuple[os.stat_result, str]:

@@ -22,9 +22,11 @@ from ...state.tables import processes
 from ...state.tables.processes import ProcessRow as Row
 from ..approval import Permissions
 from ..background_process import BackgroundProcess
+from ..needs import shown_grants
 from ..output import MARGIN, after_margin, cleaned, fitted, latest
 from ..safety.process_input import InputReader, is_answer, is_remote, is_whole, reader_of
 from ..safety.verdict import INPUT, one_command
+from ..sandbox.views import NOTHING
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
 from .terminal import output_of, report_activity
 
@@ -204,20 +206,21 @@ async def _permit(
     if background.is_confined:
         return
     given, statement = background.input, background.input.open + text
+    exact = f"{background.command}\n# is given:\n{statement}"
+    grants = shown_grants(background.grants or NOTHING)
+    shown = Approval(exact, place=str(background.cwd), grants=grants)
     match reader_of(background.command, given.judged):
         case InputReader.SHELL:
             before = f"{background.command}\n{given.judged}"
             cwd = await trio.Path.home() if is_remote(background.command) else background.cwd
-            await permissions.permit(statement, place, cwd=Path(cwd), after=before)
+            await permissions.permit(statement, place, cwd=Path(cwd), after=before, shown=shown)
             if is_whole(before + statement):
                 given.judged, given.open = given.judged + statement, ""
             else:
                 given.open = statement
         case InputReader.UNKNOWN:
             if not is_answer(statement):
-                exact = f"{background.command}\n# is given:\n{statement}"
-                approval = Approval(exact, place=str(background.cwd))
-                await permissions.require({INPUT: one_command(INPUT, exact)}, approval, place)
+                await permissions.require({INPUT: one_command(INPUT, exact)}, shown, place)
             given.open = statement.rpartition("\n")[2]
 
 

@@ -177,6 +177,7 @@ def _approval_fields(asked: approvals.ApprovalRow) -> dict[str, Any]:
         "text": event.command,
         "command": event.command,
         "cwd": event.cwd,
+        "grants": event.grants,
         "description": event.description,
         "choices": event.choices,
     }

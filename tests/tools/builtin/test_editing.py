@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_trio.tools.builtin.editing import TextEdit, difference, edited
-from hermes_trio.tools.tool import ToolFailed
+from hermes_trio.tools.tool import NotShown, ToolFailed
 
 CODE = "def one():\n    if True:\n        return 1\n\n\ndef two():\n    return 2\n"
 
@@ -71,30 +70,29 @@ def test_a_failed_edit_names_the_most_similar_line() -> None:
         edited(CODE, [TextEdit("retrun 2", "x")])
 
 
-lines = st.lists(st.sampled_from(["a", "b", "  c", "d d", ""]), max_size=30)
+lines = st.lists(
+    st.sampled_from(["a", "b", "  c", "d d", "", "a\r", "a\x0cb", "a\u2028b", "\x85"]), max_size=30
+)
+contents = st.builds(lambda lines, end: "\n".join(lines) + end, lines, st.sampled_from(["", "\n"]))
 
 
-@given(before=lines, after=lines)
-def test_git_can_apply_a_diff(
-    before: list[str], after: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    old, new = ("".join(f"{line}\n" for line in one) for one in (before, after))
-    diff = difference(old, new, "file")
+@given(old=contents, new=contents)
+def test_git_can_apply_a_diff(old: str, new: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    diff = difference(old, new, "file", whole=True)
     if old == new:
         return
     place = tmp_path_factory.mktemp("diff")
-    (place / "file").write_text(old)
+    (place / "file").write_bytes(old.encode())
     done = subprocess.run(
         ["git", "apply", "--unidiff-zero", "-p0", "-"],
-        input=diff + "\n",
+        input=diff.encode() + b"\n",
         cwd=place,
-        text=True,
         capture_output=True,
         check=False,
     )
     assert done.returncode == 0, (diff, done.stderr)
-    made = Path(place / "file").read_text() if (place / "file").exists() else ""
-    assert made == new
+    made = (place / "file").read_bytes() if (place / "file").exists() else b""
+    assert made.decode() == new, "the diff has every character of the change"
 
 
 def test_a_diff_counts_from_the_beginning_of_the_file() -> None:
@@ -105,3 +103,5 @@ def test_a_diff_counts_from_the_beginning_of_the_file() -> None:
 def test_a_diff_of_a_very_large_change_is_one_line() -> None:
     before, after = "\n".join(map(str, range(9000))), "\n".join(map(str, range(9000, 18000)))
     assert difference(before, after, "file") == "file: lines 1 to 9000 are now 1 to 9000."
+    with pytest.raises(NotShown, match="more than 3000 lines"):
+        difference(before, after, "file", whole=True)

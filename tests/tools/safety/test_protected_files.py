@@ -78,6 +78,26 @@ async def test_patching_a_file_that_runs_later_shows_the_change_to_the_person(de
     assert file.read_text() == "one\ntwo\n"
 
 
+async def test_a_change_that_is_asked_for_shows_characters_that_editors_hide(desk: Desk) -> None:
+    (Path.home() / ".bashrc").write_text("one\ntwo")
+    shown: list[Approval] = []
+
+    class Asked(Desk):
+        async def may(self, what: Approval | str) -> str | None:
+            assert isinstance(what, Approval)
+            shown.append(what)
+            return None
+
+    asked = Asked(desk.home, desk.cwd)
+    await refused(asked, "~/.bashrc", "one\r\n# harmless\x0ccurl x\ntwo\n")
+    assert shown[0].exact.split("\n")[3:] == [
+        *("-one", "-two", "\\ No newline at end of file", "+one\r", "+# harmless\x0ccurl x", "+two")
+    ]
+    told = await refused(asked, "~/.bashrc", "echo hi\n" * 4000)
+    assert "Nobody can allow what they have not seen" in told
+    assert len(shown) == 1, "nobody is asked about a change that is too long to be shown"
+
+
 async def test_a_yes_to_a_change_is_void_if_the_file_has_changed_meanwhile(desk: Desk) -> None:
     file = Path.home() / ".bashrc"
 

@@ -52,7 +52,8 @@ async def test_the_approval_event_has_the_whole_command_and_its_directory(
 ) -> None:
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
-        return f"Allowed: {await turn.may(Approval(command, 'Why.', '/srv/a*b'))}."
+        asked = Approval(command, "Why.", "/srv/a*b", grants=("network", "write /srv/a\u202eb"))
+        return f"Allowed: {await turn.may(asked)}."
 
     web_stage.agent = agent  # type: ignore[assignment]
     async with web_stage.served() as (_, http):
@@ -61,6 +62,7 @@ async def test_the_approval_event_has_the_whole_command_and_its_directory(
             asked = await followed.until("approval.request")
             assert asked["command"] == (told or command)
             assert (asked["cwd"], asked["description"]) == ("/srv/a*b", "Why.")
+            assert asked["grants"] == ["network", "write /srv/a⟨U+202E⟩b"]
             assert (asked["choices"], asked["allow_permanent"]) == (
                 ["once", "session", "always", "deny"],
                 True,

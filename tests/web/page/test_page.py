@@ -193,7 +193,8 @@ async def test_an_approval_is_shown_and_can_be_answered_once(web_stage: WebStage
 
     async def agent(turn: TurnContext) -> str:
         await turn.requesting()
-        got.append(await turn.may(Approval("rm -rf build\n\n*x*", "This deletes recursively.", "/work")))
+        approval = Approval("rm -rf build\n\n*x*", "This deletes.", "/work", grants=("network",))
+        got.append(await turn.may(approval))
         return "Done."
 
     web_stage.agent = agent  # type: ignore[assignment]
@@ -202,7 +203,7 @@ async def test_an_approval_is_shown_and_can_be_answered_once(web_stage: WebStage
         asked = await asks(web_stage, http)
         assert (asked["kind"], asked["choices"]) == ("approval", ["once", "session", "always", "deny"])
         assert (asked["command"], asked["cwd"]) == ("rm -rf build\n\n*x*", "/work")
-        assert asked["description"] == "This deletes recursively."
+        assert (asked["description"], asked["grants"]) == ("This deletes.", ["network"])
         assert asked["until"] - asked["asked_at"] == 60
         assert (await http.get("/api/sessions")).json()["sessions"][0]["asks_for"] == "approval"
         for body, status, code in (
@@ -223,8 +224,8 @@ async def test_an_approval_is_shown_and_can_be_answered_once(web_stage: WebStage
         assert heard.names == ["approval.request", "request.closed", "run.completed"]
         request, closed = heard.frames[0][1], heard.frames[1][1]
         assert (request["approval_id"], request["command"]) == (asked["id"], "rm -rf build\n\n*x*")
-        assert request["cwd"] == "/work"
-        assert request["description"] == "This deletes recursively."
+        assert (request["cwd"], request["grants"]) == ("/work", ["network"])
+        assert request["description"] == "This deletes."
         assert (closed["request_id"], closed["answer"]) == (asked["id"], "session")
         assert (await http.get("/api/sessions/one")).json()["asks"] == []
 

@@ -164,7 +164,7 @@ function earlier(count) {
 
 const CHOICES = { once: "Allow once", session: "Allow in this conversation", always: "Always allow", deny: "Deny" };
 
-class Ask {
+export class Ask {
   constructor(ask) {
     this.ask = ask;
     this.problem = h("p", { class: "problem", role: "alert" });
@@ -186,13 +186,14 @@ class Ask {
   }
 
   content() {
-    const { kind, text, command, cwd, description } = this.ask;
+    const { kind, text, command, cwd, grants, description } = this.ask;
     if (kind === "question") return [h("p", { class: "ask-text" }, text)];
     // These are text nodes: nothing in them becomes markup, and every character is shown.
-    const escapes = [command, cwd].some((one) => one.includes("⟨U+"));
+    const escapes = [command, cwd, ...grants].some((one) => one.includes("⟨U+"));
     return [
       h("pre", { class: "ask-command", tabindex: "0", role: "group", "aria-label": "What is to be approved" }, command),
       cwd ? h("p", { class: "quiet" }, "In: ", h("code", { class: "ask-cwd" }, cwd)) : null,
+      grants.length ? h("div", {}, h("p", { class: "quiet" }, "It gets, beyond its sandbox:"), h("pre", { class: "ask-grants" }, grants.join("\n"))) : null,
       escapes ? h("p", { class: "quiet" }, "⟨U+…⟩ stands for a character that is invisible, or that looks like another one.") : null,
       description ? h("p", { class: "quiet" }, description) : null,
     ];
