@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ from ...host.service.service_files import (
     service_file_state,
     systemd_unit,
 )
+from ...tools.sandbox import bubblewrap
 
 PUBLIC_FILE = 0o644
 """Mode of the service file. systemd warns about files that are not readable."""
@@ -201,7 +204,13 @@ def service_of_environment(scope: Scope) -> Service:
     grace = load_config(home, environ).config.agent.restart_drain_timeout
     program = (sys.executable, "-m", "hermes_trio")
     path = _search_path(environ.get("PATH", ""))
-    return Service(program, home, path, grace, __version__, user)
+    return Service(program, home, path, grace, __version__, user, setuid_sandbox=_is_setuid(path))
+
+
+def _is_setuid(path: str) -> bool:
+    """Return True if bubblewrap is installed on this search path with the rights of its owner."""
+    program = shutil.which(bubblewrap.PROGRAM, path=path)
+    return program is not None and bool(os.stat(program).st_mode & stat.S_ISUID)
 
 
 def _search_path(path: str) -> str:

@@ -65,6 +65,8 @@ class Service:
     """The version of hermes-trio, noted in the file."""
     user: str | None = None
     """The user of a system service; None for the service of a user."""
+    setuid_sandbox: bool = False
+    """True if bubblewrap works here only with the rights of its file's owner."""
 
     @property
     def scope(self) -> Scope:
@@ -123,7 +125,7 @@ WatchdogSec={WATCHDOG}
 KillMode=mixed
 # When a command of the agent eats all memory, that command ends and not the gateway.
 OOMPolicy=continue
-
+{_hardening(service)}
 [Install]
 WantedBy={"multi-user.target" if system else "default.target"}
 """,
@@ -131,6 +133,39 @@ WantedBy={"multi-user.target" if system else "default.target"}
         "# {}\n",
         line=0,
     )
+
+
+_HARDENED = """\
+# What neither the gateway nor its commands can do, also those that are granted everything.
+NoNewPrivileges=yes
+LockPersonality=yes
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+SystemCallArchitectures=native
+SystemCallErrorNumber=EPERM
+SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap
+"""
+_HARDENED_SYSTEM = """\
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectKernelModules=yes
+# Nothing here hides a part of /proc: the kernel would then refuse the sandbox a /proc of its own.
+"""
+_HARDENED_USER = """\
+CapabilityBoundingSet=
+ProtectSystem=full
+"""
+
+
+def _hardening(service: Service) -> str:
+    """Return the settings that take rights away. The systemd of a user has no right to change what a service
+    sees of the machine; a service of root may administer it."""
+    if service.setuid_sandbox:  # each of them keeps a program from getting the rights of its file's owner
+        return ""
+    of_system = _HARDENED_SYSTEM if service.scope == "system" else ""
+    return _HARDENED + of_system + (_HARDENED_USER if service.user not in (None, "root") else "")
 
 
 def launchd_plist(service: Service) -> str:

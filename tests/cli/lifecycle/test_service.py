@@ -75,6 +75,15 @@ def test_the_path_of_a_service_has_the_absolute_entries_of_this_shell(machine: M
     assert parts[-2:] == ["/usr/bin", "/bin"]
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o4755])
+def test_a_unit_takes_no_rights_from_a_setuid_sandbox(machine: Machine, tmp_path: Path, mode: int) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(mode)
+    text = machine.service("show", PATH=f"{tmp_path}:/bin").stdout
+    assert ("NoNewPrivileges=yes" in text) == (mode == 0o755)
+
+
 def test_show_writes_nothing(machine: Machine) -> None:
     result = machine.service("show")
     assert result.stderr == f"{machine.file}: nothing is installed\n"

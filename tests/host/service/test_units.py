@@ -47,7 +47,21 @@ SERVICE = Service(
 )
 ODD = replace(SERVICE, home=Path('/srv/my "ho me" 100% $x \\y'), path="/opt/a b:/usr/bin")
 FOR_ALL = replace(SERVICE, user="hermes")
+OF_ROOT = replace(SERVICE, user="root")
 FORMS = (systemd_unit, launchd_plist)
+HARDENED = frozenset(re.findall(r"^(\w+)=", systemd_unit(FOR_ALL), re.MULTILINE)) - frozenset(
+    re.findall(r"^(\w+)=", systemd_unit(replace(FOR_ALL, setuid_sandbox=True)), re.MULTILINE)
+)
+KEPT_WITH_SUDO = {"SystemCallErrorNumber", "PrivateTmp", "ProtectControlGroups"}
+"""Settings that do not hinder a program with the rights of its file's owner."""
+NEEDED_BY_THE_SANDBOX = (
+    # The kernel gives a namespace a /proc of its own only if all of /proc can be seen.
+    *("ProtectHostname", "ProtectKernelLogs", "ProtectKernelTunables", "ProtectProc", "ProcSubset"),
+    *("RestrictNamespaces", "PrivateUsers"),
+    # The agent's work: programs that compile while they run, directories that a group shares, the home
+    # directories, and the network.
+    *("MemoryDenyWriteExecute", "RestrictSUIDSGID", "ProtectHome", "PrivateNetwork", "IPAddressDeny"),
+)
 
 
 @pytest.mark.parametrize("grace", [0, 0.5, 60, 61, 1800])
@@ -144,6 +158,59 @@ def test_an_existing_service_file_is_ours_or_edited_or_of_another_home(form: obj
         ServiceFileState.EDITED,
         ServiceFileState.EDITED,
     ]
+
+
+@pytest.mark.parametrize("service", [SERVICE, FOR_ALL, OF_ROOT], ids=["user", "system", "root"])
+def test_a_unit_leaves_the_sandbox_what_it_needs(service: Service) -> None:
+    unit = systemd_unit(service)
+    for setting in NEEDED_BY_THE_SANDBOX:
+        assert unit_setting(unit, setting) is None, setting
+    assert "AF_NETLINK" in str(unit_setting(unit, "RestrictAddressFamilies")), "its network is set up by that"
+    denied = str(unit_setting(unit, "SystemCallFilter"))
+    assert denied.startswith("~"), "calls that are not known yet are allowed"
+    assert not set(denied[1:].split()) & {
+        "@mount",
+        "@sandbox",
+        "@privileged",
+        "@debug",
+        "@setuid",
+        "@process",
+    }
+    assert unit_setting(unit, "SystemCallErrorNumber") == "EPERM", "a command is refused a call, not killed"
+
+
+def test_the_service_of_root_may_administer_the_machine() -> None:
+    for setting in ("CapabilityBoundingSet", "ProtectSystem"):
+        assert unit_setting(systemd_unit(OF_ROOT), setting) is None
+        assert unit_setting(systemd_unit(FOR_ALL), setting) is not None
+
+
+@pytest.mark.parametrize("service", [SERVICE, FOR_ALL], ids=["user", "system"])
+def test_a_setuid_sandbox_keeps_its_rights(service: Service) -> None:
+    unit = systemd_unit(replace(service, setuid_sandbox=True))
+    assert not [name for name in HARDENED if unit_setting(unit, name) is not None]
+
+
+def test_the_page_about_services_tells_how_each_setting_is_taken_back() -> None:
+    snippet = (Path(__file__).parents[3] / "docs" / "run" / "service.md").read_text("utf-8")
+    taken_back = snippet.partition("[Service]\n")[2].partition("```")[0]
+    named = [line.partition("=")[0] for line in taken_back.split()]
+    assert sorted(named) == sorted(HARDENED - KEPT_WITH_SUDO)
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
+@pytest.mark.parametrize(
+    ("service", "most"), [(SERVICE, 7.7), (FOR_ALL, 3.8), (OF_ROOT, 6.1)], ids=["user", "system", "root"]
+)
+def test_the_exposure_of_a_unit_is_as_the_page_says(service: Service, most: float, tmp_path: Path) -> None:
+    unit = tmp_path / "hermes-trio.service"
+    unit.write_text(systemd_unit(service))
+    look = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(unit)]
+    done = subprocess.run(look, capture_output=True, text=True, check=False, timeout=50)
+    found = re.search(r"exposure level for \S+ ([0-9.]+)", done.stdout)
+    assert found is not None, done.stderr
+    assert float(found[1]) <= most + 0.5, "another version of systemd weighs a little differently"
+    assert f"| {most} |" in PAGE
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
