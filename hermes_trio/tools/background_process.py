@@ -52,7 +52,7 @@ class BackgroundProcess:
     notify: bool = False
     """True if its end starts a turn, unless the model has been told of the end by then."""
     grants: Grants | None = None
-    """What it was granted beyond its sandbox; None if it runs in none."""
+    """Grants beyond its sandbox; None if it runs in none."""
     told: bool = False
     """True if the model has been told of its end."""
     ended_at: float | None = None
