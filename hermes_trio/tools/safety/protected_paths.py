@@ -77,15 +77,15 @@ _PLACES: dict[Level, str] = {
         .xserverrc .config/autostart .config/autostart-scripts .config/plasma-workspace .config/systemd
         .local/share/systemd .local/share/dbus-1 library/launchagents library/launchdaemons
         .config/upstart .gitconfig .config/git .git/hooks .git/config .git/config.worktree
-        .git/info/attributes .git/modules .husky authorized_keys .rhosts .shosts .k5login .forward
+        .git/info .git/modules .husky authorized_keys .rhosts .shosts .k5login .forward
         .procmailrc .mailcap .docker .terraformrc sitecustomize.py usercustomize.py pip.conf pip.ini .pip
         .config/pip .pythonrc .pythonrc.py .pythonstartup .pdbrc .ipython .jupyter .condarc .yarnrc
         .yarnrc.yml .pnpmfile.cjs .cargo/config .cargo/config.toml .cargo/env .gemrc .irbrc .bundle/config
         .rprofile .julia/config .gdbinit .config/gdb .lldbinit .psqlrc .sqliterc .wgetrc .curlrc
         .lessfilter .vimrc .gvimrc .exrc .vim .config/nvim .config/vim .emacs .emacs.el .emacs.d
-        .config/emacs .spacemacs .doom.d .config/doom .nanorc .vscode/settings.json .vscode/tasks.json
-        .vscode/launch.json .config/code/user .vscode-server/data/machine .config/zed .config/helix .envrc
-        .config/direnv .direnvrc .tmux.conf .config/tmux .screenrc .config/i3 .config/sway .config/hypr
+        .config/emacs .spacemacs .doom.d .config/doom .nanorc .vscode .config/code/user
+        .vscode-server/data/machine .config/zed .config/helix .envrc .config/direnv .direnvrc .tmux.conf
+        .config/tmux .screenrc .config/i3 .config/sway .config/hypr
     """,
 }
 _FREE = "/usr/local /usr/src"

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .views import FileAccess, Grants, Room, Views, views_of
+from .views import FileAccess, Grants, Room, Views, access_to, views_of
 
 PROGRAM = "bwrap"
 PRIVATE = ("/tmp", "/var/tmp")  # noqa: S108 - in the sandbox they are the session's own directory
@@ -26,6 +26,7 @@ _CAPABILITIES_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSE
 def command_line(command: Sequence[str], cwd: Path, room: Room, grants: Grants) -> list[str]:
     """Return the command line that runs a command in this sandbox. `cwd` is a path in the sandbox."""
     views = views_of(room, grants)
+    views = {**views, **dict.fromkeys(_sockets(views), FileAccess.HIDDEN)}
     return [
         PROGRAM,
         *_NAMESPACES,
@@ -61,6 +62,7 @@ def _mounts(views: Views, temporary: str) -> Iterator[str]:
         if path not in views:
             shown[path] = FileAccess.HIDDEN  # what lies there outside
             yield from ("--bind", temporary, path)
+    views = _pinned(views)
     for path in sorted(views, key=lambda path: path.count("/")):
         access, outer = views[path], _access_above(path, shown)
         if path in shown or (access is FileAccess.HIDDEN and outer is FileAccess.HIDDEN):
@@ -77,6 +79,28 @@ def _mounts(views: Views, temporary: str) -> Iterator[str]:
         yield from ("--ro-bind", resolver, resolver)
     for path in hidden:  # after the directories inside of them were made
         yield from ("--remount-ro", path)
+
+
+def _sockets(views: Views) -> Iterator[str]:
+    """Yield the sockets of other programs that a command could reach, although it may not write there."""
+    for line in Path("/proc/net/unix").read_text("utf-8", "replace").splitlines():
+        path = line.split(maxsplit=7)[-1]
+        if path.startswith("/") and os.path.lexists(path):
+            real = os.path.realpath(path)
+            if access_to(real, views) is FileAccess.READ:
+                yield real
+
+
+def _pinned(views: Views) -> Views:
+    """Return the views with the directories that lie between a writable directory and a file in it which may
+    only be read. Each becomes a mount: a directory that is none could be renamed, and another one with other
+    files could take its name."""
+    pinned = dict(views)
+    for path, access in views.items():
+        while access is FileAccess.READ and path != "/" and (path := os.path.dirname(path)) not in views:
+            if access_to(path, views) is FileAccess.WRITE:
+                pinned[path] = FileAccess.WRITE
+    return pinned
 
 
 def _access_above(path: str, shown: Views) -> FileAccess:

@@ -33,6 +33,20 @@ LAST_CAPABILITY = 63
 
 SYSTEM_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
 """The name of each machine in the filter, and its number of `socket`."""
+OTHER_PROCESSES = {
+    "x86_64": (
+        *((302, 0, 0), (141, 0, 0), (141, 1, 0), (251, 0, 1), (251, 1, 0)),
+        *((142, 0, 0), (144, 0, 0), (203, 0, 0), (314, 0, 0)),
+    ),
+    "aarch64": (
+        *((261, 0, 0), (140, 0, 0), (140, 1, 0), (30, 0, 1), (30, 1, 0)),
+        *((118, 0, 0), (119, 0, 0), (122, 0, 0), (274, 0, 0)),
+    ),
+}
+"""Calls that change limits and priorities, as number, argument, and the only value of it that means the
+process itself: `prlimit64`, `setpriority`, `ioprio_set`, and those that set the scheduling."""
+KEYRINGS = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}
+"""Calls for the keys that the kernel keeps."""
 IO_URING_SETUP = 425
 OTHER_NUMBERING = 0x40000000
 FAMILIES = (2, 10, 16)
@@ -86,10 +100,12 @@ def confine_files(rules: "dict[str, list[str]]") -> None:
     os.close(ruleset)
 
 
-def confine_sockets(network: bool) -> None:
-    """Refuse sockets: all of them, or those that are no network's. A socket of the file system leads to
-    programs that run outside, and Landlock does not know them."""
-    machine, socket = SYSTEM_CALLS[os.uname().machine]
+def confine_calls(network: bool) -> None:
+    """Refuse what Landlock does not know: sockets, all of them or those that are no network's, because a
+    socket of the file system leads to programs that run outside; the limits and priorities of other
+    processes, through which they could be killed; the kernel's keys."""
+    name = os.uname().machine
+    machine, socket = SYSTEM_CALLS[name]
     allowed = FAMILIES if network else ()
     steps = [
         (LOAD, 0, 0, 4),
@@ -98,8 +114,14 @@ def confine_sockets(network: bool) -> None:
         (LOAD, 0, 0, 0),
         (AT_LEAST, 0, 1, OTHER_NUMBERING),
         (RETURN, 0, 0, REFUSE),
-        (EQUAL, 0, 1, IO_URING_SETUP),
-        (RETURN, 0, 0, REFUSE),
+    ]
+    for number in (IO_URING_SETUP, *KEYRINGS[name]):
+        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE)]
+    for number, argument, own in OTHER_PROCESSES[name]:
+        steps += [(LOAD, 0, 0, 0), (EQUAL, 0, 3, number), (LOAD, 0, 0, 16 + 8 * argument)]
+        steps += [(EQUAL, 1, 0, own), (RETURN, 0, 0, REFUSE)]
+    steps += [
+        (LOAD, 0, 0, 0),
         (EQUAL, 1, 0, socket),
         (RETURN, 0, 0, ALLOW),
         (LOAD, 0, 0, 16),
@@ -131,7 +153,7 @@ def main() -> None:
         drop_capabilities()
         _checked(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
         confine_files(rules)
-        confine_sockets(rules["network"])
+        confine_calls(rules["network"])
         os.execvp(command[0], command)  # noqa: S606 - the command of the agent
     except (OSError, KeyError) as error:
         print(f"The sandbox could not be set up: {error}.", file=sys.stderr)

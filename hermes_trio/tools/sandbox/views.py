@@ -30,7 +30,7 @@ from ..safety.protected_paths import (
     places_named,
 )
 
-DEPTH = 3
+DEPTH = 8
 """Directories below a writable one in which protected places are looked for."""
 MOST_ENTRIES = 5000
 """Directory entries that are looked at in a writable directory."""
@@ -131,9 +131,8 @@ def find_places(top: str, *, depth: int) -> Iterator[tuple[str, Level]]:
             shorter = [how for parts, how in named if len(parts) == 1]
             if shorter:
                 yield os.path.realpath(entry.path), max(shorter)
-            elif (longer or (level < depth and seen < MOST_ENTRIES and name not in HEAVY)) and entry.is_dir(
-                follow_symlinks=False
-            ):
+            deeper = not shorter and level < depth and seen < MOST_ENTRIES and name not in HEAVY
+            if (longer or deeper) and entry.is_dir(follow_symlinks=False):
                 waiting.append((entry.path, level + 1, longer))
 
 

@@ -62,7 +62,6 @@ NORMAL = [
     "work/.gitattributes",
     "work/.github/workflows/ci.yml",
     "work/setup.py",
-    "work/.vscode/extensions.json",
     "work/pyproject.toml",
     "work/package.json",
     "work/bashrc",
