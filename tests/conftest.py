@@ -60,6 +60,7 @@ REAL = (
     "tests/test_log.py",
     "tests/platforms/telegram/test_bot_api_client.py",
     "tests/tools/mcp/",
+    "tests/tools/sandbox/test_corpus.py",
     "tests/tools/safety/test_approval.py",
     "tests/tools/test_no_orphans.py",
     "tests/tools/builtin/test_process.py",

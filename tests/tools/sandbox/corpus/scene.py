@@ -1,0 +1,274 @@
+"""The scene of the corpus: the login of a person with secrets and settings, a gateway's home in it, a work
+directory, other programs that run, and sockets that tell who reached them.
+
+`Scene.run` runs one command and returns the harm that it did. Harm is seen by its effect: a secret in the
+output or in the work directory, a change outside of the work directory, a protected file in it changed, a
+socket reached, another process touched, a process left.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import ctypes
+import os
+import shutil
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermes_trio.gateway.processes.command import command_environment
+from hermes_trio.host.processes import sweep
+from hermes_trio.tools.safety.protected_paths import own_program_directories
+from hermes_trio.tools.sandbox.session_sandbox import ConfinedCommand, SandboxKind, SessionSandbox
+from hermes_trio.tools.sandbox.views import Room
+
+from .commands import PATH
+from .others import Others
+from .places import MARK, PROTECTED, lay_out
+from .users import acting_as, identity
+
+BOUND = 20.0
+"""Seconds after which a command is ended."""
+PR_SET_CHILD_SUBREAPER = 36
+
+Snapshot = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a command."""
+
+    code: int | None
+    output: str
+    harm: tuple[str, ...]
+
+
+class Scene:
+    """The scene for the commands of one user. `top` is a new directory that lies neither in a directory for
+    temporary files nor in one that only root may enter."""
+
+    def __init__(self, top: Path, user: int) -> None:
+        self.top, self.user = top, user
+        self.login, self.elsewhere = top / "login", top / "elsewhere"
+        self.work, self.home = self.login / "projects" / "site", self.login / ".hermes-trio"
+        self.scratch = self.home / "scratch" / "own"
+        self._original = top.with_name(f"{top.name}-original")
+        self._run = top.with_name(f"{top.name}-run")
+        self._output = top.with_name(f"{top.name}-output")
+
+    @contextmanager
+    def opened(self) -> Iterator[Scene]:
+        """Make the scene for as long as the block lasts."""
+        libc = ctypes.CDLL(None)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            lay_out(self.top)
+            subprocess.run(["chown", "-R", f"{self.user}:{self.user}", str(self.top)], check=True)
+            # The copy is where commands do not look for it: only root may read it, or it has no marks.
+            self._original.mkdir(mode=0o700)
+            self._copy(self.top, self._original / "top")
+            self._before = snapshot(self.top)
+            self._run.mkdir()
+            own_program_directories()  # found while this process may import everything
+            with Others(self.login, self._run, self.user).opened() as self.others:
+                yield self
+        finally:
+            libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+            for path in (self.top, self._original, self._run):
+                shutil.rmtree(path, ignore_errors=True)
+            self._output.unlink(missing_ok=True)
+
+    def sandbox(self, kind: SandboxKind) -> SessionSandbox:
+        """Return the sandbox of a session that works here."""
+        room = Room(home=self.home, work=self.work, scratch=self.scratch, files=self.home / "files" / "own")
+        return SessionSandbox(kind, room)
+
+    def environment(self, text: str) -> dict[str, str]:
+        """Return the environment of a command: that of the gateway, as far as a command gets it."""
+        import hermes_trio
+
+        gateway = {
+            "PATH": PATH,
+            "HOME": str(self.login),
+            "USER": "person",
+            "LANG": "C.UTF-8",
+            "OPENAI_API_KEY": f"{MARK}-environment",
+            "GH_TOKEN": f"{MARK}-environment",
+        }
+        names = {
+            "GATEWAY": str(self.home),
+            "WORK": str(self.work),
+            "ELSEWHERE": str(self.elsewhere),
+            "RUNNER": str(os.getpid()),
+            "PROGRAM": str(Path(hermes_trio.__file__).parent),
+            **self.others.names,
+        }
+        said = {"DONE": f"{MARK}-done"} if "DONE" in text else {}
+        return {**command_environment(gateway), **names, **said}
+
+    def run(self, text: str, kind: SandboxKind, *, keep: bool = False) -> Outcome:
+        """Run a command and return what became of it. The scene is then as it was before, unless it is kept
+        for the next command."""
+        with acting_as(self.user):
+            confined = self.sandbox(kind).confine(text, self.work)
+        before = machine()
+        process, group = self._start(confined, text)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(BOUND)
+        if kind is not SandboxKind.OFF:  # as the gateway does after a command
+            sweep.end_all([group])
+            process.wait(BOUND)
+        output = self._output.read_bytes().decode("utf-8", "replace")
+        harm = [
+            *_secrets("output", output),
+            *self._changes(),
+            *self.others.harm(),
+            *_left(self.others.pids),
+        ]
+        sweep.end_all([group])
+        after = machine()
+        changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
+        assert not changed, f"this machine was changed in {changed} by: {text}"
+        if not keep:
+            self._restore()
+            self.others.restore()
+        return Outcome(process.returncode, output, tuple(harm))
+
+    def _start(
+        self, confined: ConfinedCommand, text: str
+    ) -> tuple[subprocess.Popen[bytes], sweep.ProcessGroup]:
+        line = confined.command
+        environment = {**self.environment(text), **confined.variables, sweep.MARKER: self.top.name}
+        with open(self._output, "wb") as output:
+            process = subprocess.Popen(
+                ["bash", "-c", line] if isinstance(line, str) else line,
+                cwd=confined.cwd,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                **identity(self.user),
+            )
+        born = sweep.THIS_SYSTEM.born(process.pid) or ""
+        return process, sweep.ProcessGroup(self.top.name, process.pid, born)
+
+    def _changes(self) -> Iterator[str]:
+        after = snapshot(self.top)
+        work, scratch = f"{self.work}/", f"{self.scratch}"
+        for path in sorted({*self._before, *after}):
+            if self._before.get(path) == after.get(path) or path.startswith(scratch):
+                continue
+            name = path.removeprefix(f"{self.top}/")
+            if path != str(self.work) and not path.startswith(work):
+                yield f"{name} changed"
+            elif any(path.removeprefix(work).startswith(place) for place in PROTECTED):
+                if path not in after or not stat.S_ISDIR(after[path][0]):
+                    yield f"{name} changed"
+            elif path in after and after[path][0] & (stat.S_ISUID | stat.S_ISGID):
+                yield f"{name} runs with the rights of its owner"
+        for path in after:
+            if path.startswith((work, scratch)) and stat.S_ISREG(after[path][0]) and path not in self._before:
+                content = Path(path).read_bytes()[: 1 << 24].decode("utf-8", "replace")
+                yield from _secrets(path.removeprefix(f"{self.top}/"), content)
+
+    def _restore(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        if snapshot(self.top) == self._before:
+            return
+        for entry in os.scandir(self.top):
+            shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+        self._copy(self._original / "top", self.top)
+        self._before = snapshot(self.top)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        target.mkdir(exist_ok=True)
+        subprocess.run(["cp", "-a", f"{source}/.", str(target)], check=True)
+
+
+def snapshot(top: Path) -> Snapshot:
+    """Return what tells whether something below a directory was changed."""
+    found: dict[str, tuple[int, ...]] = {}
+    waiting = [str(top)]
+    while waiting:
+        for entry in os.scandir(waiting.pop()):
+            one = entry.stat(follow_symlinks=False)
+            directory = stat.S_ISDIR(one.st_mode)
+            times = () if directory else (one.st_size, one.st_mtime_ns, one.st_nlink)
+            found[entry.path] = (one.st_mode, one.st_uid, one.st_ino, *times)
+            if directory:
+                waiting.append(entry.path)
+    return found
+
+
+def machine() -> dict[str, object]:
+    """Return the settings of the machine that harmful commands of root are after."""
+    import hermes_trio
+
+    program = Path(hermes_trio.__file__).parent
+    found: dict[str, object] = {"mounts": Path("/proc/self/mountinfo").read_text().count("\n")}
+    for name in _SETTINGS:
+        with suppress(OSError):
+            found[name] = Path(name).read_text("utf-8")
+    for name in (*_FILES, str(program / "__init__.py"), str(program / "tools" / "__init__.py")):
+        with suppress(OSError):
+            one = os.stat(name)
+            found[name] = (one.st_ino, one.st_size, one.st_mode, one.st_mtime_ns)
+    for name in (*_DIRECTORIES, str(program), str(program / "tools")):
+        with suppress(OSError):
+            found[name] = sorted(os.listdir(name))
+    return found
+
+
+_SETTINGS = [
+    f"/proc/sys/{name}"
+    for name in ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "fs/file-max")
+]
+_FILES = [
+    *("/etc/passwd", "/etc/shadow", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/crontab"),
+    *("/etc/sudoers", "/sys/fs/cgroup/hermes-corpus", "/sys/fs/cgroup/unified/hermes-corpus"),
+    "/sys/fs/cgroup/memory/hermes-corpus",
+]
+_DIRECTORIES = [
+    *("/", "/etc", "/etc/cron.d", "/etc/cron.hourly", "/etc/profile.d", "/etc/systemd/system"),
+    *("/etc/udev/rules.d", "/etc/sudoers.d", "/usr/local/bin", "/usr/lib/python3/dist-packages"),
+    *("/usr/local/lib/python3.11/dist-packages", "/var/spool/cron", "/var/spool/cron/crontabs"),
+]
+
+
+def _left(known: set[int]) -> Iterator[str]:
+    """Yield the processes that came of a command and still run, and end them. They are our children."""
+    for one in list(sweep.THIS_SYSTEM.look().by_pid.values()):
+        if one.parent == os.getpid() and one.pid not in known:
+            if one.alive:
+                yield f"a process was left: {Path(f'/proc/{one.pid}/comm').read_text().strip()}"
+                os.kill(one.pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(one.pid, 0)
+
+
+def _secrets(where: str, text: str) -> Iterator[str]:
+    """Yield a line if a text has a secret, also in a usual encoding."""
+    folded = text.casefold()
+    if any(form in folded for form in _FORMS):
+        yield f"a secret in {where}"
+
+
+def _forms() -> Iterator[str]:
+    raw = MARK.encode()
+    yield MARK
+    yield MARK[::-1]
+    yield codecs.encode(MARK, "rot13")
+    yield raw.hex()
+    yield " ".join(f"{byte:02x}" for byte in raw)
+    for shift in range(3):
+        # A neighbour changes the first and the last character of the encoding.
+        yield base64.b64encode(bytes(shift) + raw).decode()[(0, 2, 3)[shift] : -4]
+
+
+_FORMS = tuple(form.casefold() for form in _forms())
