@@ -41,7 +41,7 @@ Snapshot = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a command."""
+    """The result of a command."""
 
     code: int | None
     output: str
