@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermes_trio.gateway.processes.command import command_environment
 from hermes_trio.host.processes import sweep
+from hermes_trio.masking.command_environment import command_environment
 from hermes_trio.tools.safety.protected_paths import own_program_directories
 from hermes_trio.tools.sandbox.session_sandbox import ConfinedCommand, SandboxKind, SessionSandbox
 from hermes_trio.tools.sandbox.views import Room
