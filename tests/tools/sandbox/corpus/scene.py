@@ -88,8 +88,8 @@ class Scene:
         room = Room(home=self.home, work=self.work, scratch=self.scratch, files=self.home / "files" / "own")
         return SessionSandbox(kind, room)
 
-    def environment(self, text: str) -> dict[str, str]:
-        """Return the environment of a command: that of the gateway, as far as a command gets it."""
+    def environment(self, text: str, kind: SandboxKind) -> dict[str, str]:
+        """Return the environment of a command: what it gets of the gateway's."""
         import hermes_trio
 
         gateway = {
@@ -109,7 +109,8 @@ class Scene:
             **self.others.names,
         }
         said = {"DONE": f"{MARK}-done"} if "DONE" in text else {}
-        return {**command_environment(gateway), **names, **said}
+        given = gateway if kind is SandboxKind.OFF else command_environment(gateway)
+        return {**given, **names, **said}
 
     def run(self, text: str, kind: SandboxKind, *, keep: bool = False) -> Outcome:
         """Run a command and return what became of it. The scene is then as it was before, unless it is kept
@@ -117,7 +118,7 @@ class Scene:
         with acting_as(self.user):
             confined = self.sandbox(kind).confine(text, self.work)
         before = machine()
-        process, group = self._start(confined, text)
+        process, group = self._start(confined, self.environment(text, kind))
         with suppress(subprocess.TimeoutExpired):
             process.wait(BOUND)
         if kind is not SandboxKind.OFF:  # as the gateway does after a command
@@ -140,10 +141,10 @@ class Scene:
         return Outcome(process.returncode, output, tuple(harm))
 
     def _start(
-        self, confined: ConfinedCommand, text: str
+        self, confined: ConfinedCommand, given: Mapping[str, str]
     ) -> tuple[subprocess.Popen[bytes], sweep.ProcessGroup]:
         line = confined.command
-        environment = {**self.environment(text), **confined.variables, sweep.MARKER: self.top.name}
+        environment = {**given, **confined.variables, sweep.MARKER: self.top.name}
         with open(self._output, "wb") as output:
             process = subprocess.Popen(
                 ["bash", "-c", line] if isinstance(line, str) else line,

