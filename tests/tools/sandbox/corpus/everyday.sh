@@ -31,7 +31,7 @@ sed -i 's/hello/good morning/' app.py && grep -q 'good morning' app.py
 perl -pi -e 's/hello/hi/' app.py && grep -q hi app.py
 
 # write to the directory for temporary files
-echo x > /tmp/out && test "$(cat /tmp/out)" = x && rm /tmp/out
+echo x > /tmp/$NAME-out && test "$(cat /tmp/$NAME-out)" = x && rm /tmp/$NAME-out
 
 # write to the named directory for temporary files
 f=$(mktemp) && echo x > "$f" && test -s "$f" && d=$(mktemp -d) && touch "$d/a"
