@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes_trio.tools.safety.protected_paths import own_program_directories
 from hermes_trio.tools.sandbox import landlock_program
 from hermes_trio.tools.sandbox.available import choose
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind
@@ -119,6 +120,11 @@ def test_these_commands_do_no_harm_at_all(scene: Scene, kind: SandboxKind) -> No
 def test_everyday_work_works_in_a_sandbox(scene: Scene, kind: SandboxKind) -> None:
     sandboxed(kind)
     samples = _of_this_machine(everyday(), least=80)
+    if kind is SandboxKind.LANDLOCK and any(one.startswith("/tmp/") for one in own_program_directories()):
+        # Landlock does not share a directory in which our own program lies, as on a clone for a trial.
+        samples = [
+            one for one in samples if not one.name.endswith("write to the directory for temporary files")
+        ]
     broken = [
         f"{one.name}: {done.output[-300:]}"
         for one in samples
