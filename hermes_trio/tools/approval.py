@@ -63,7 +63,7 @@ class Permissions:
         if kinds:
             approval = Approval(command, place=str(cwd), grants=shown_grants(granted))
             await self.require(kinds, approval, place)
-            await trio.to_thread.run_sync(_must_be_as_shown, cwd, granted)
+            await trio.to_thread.run_sync(_must_be_as_shown, cwd, granted, abandon_on_cancel=True)
         return granted
 
     async def require(self, kinds: Mapping[str, str], approval: Approval, place: Workplace) -> None:

@@ -28,6 +28,7 @@ from ..needs import needed
 from ..output import MARGIN, MOST, fitted
 from ..paths import PathRefused, open_to_read
 from ..safety.judge import LONGEST, ShellCommand, UnreadableCommand, commands_of
+from ..sandbox.session_sandbox import SessionSandbox
 from ..sandbox.views import Grants
 from ..tool import Result, Tool, ToolFailed, Workplace
 
@@ -145,12 +146,8 @@ class Terminal:
     async def _directory(self, arguments: TerminalArguments, place: Workplace) -> Path:
         """Return the directory in which this command starts."""
         here = self._cwd.get(place.session_id, place.cwd)
-        if arguments.workdir is not None:
-            here /= os.path.expanduser(arguments.workdir)  # noqa: ASYNC240 - it reads the environment only
-        elif not await trio.Path(place.sandbox.outside(here)).is_dir():
-            here = place.cwd
-        # Resolved once, so that the command runs in the very directory that a person is shown.
-        return Path(await trio.Path(here).resolve())
+        find = partial(_found_directory, place.sandbox, here, arguments.workdir)
+        return await trio.to_thread.run_sync(find, abandon_on_cancel=True)
 
     async def _finish(
         self,
@@ -254,6 +251,16 @@ def _read_head(path: Path, size: int) -> bytes:
             return file.read(size)
     except OSError:
         return b""
+
+
+def _found_directory(sandbox: SessionSandbox, here: Path, workdir: str | None) -> Path:
+    """Return the directory of a command: `workdir`, seen from `here`, else `here`, or the work directory if
+    that is gone. It is resolved once, so that the command runs in the directory that a person is shown."""
+    if workdir is not None:
+        here /= os.path.expanduser(workdir)
+    elif not sandbox.outside(here).is_dir():
+        here = sandbox.room.work
+    return here.resolve()
 
 
 def _read_directory(path: Path) -> Path | None:

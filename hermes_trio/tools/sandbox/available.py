@@ -72,7 +72,7 @@ def _attempt(line: Callable[[list[str], Room], list[str]]) -> str | None:
     with tempfile.TemporaryDirectory(prefix="hermes-sandbox-") as name:
         top = Path(name).resolve()
         room = Room(home=top / "home", work=top / "work", scratch=top / "scratch", files=top / "files")
-        for directory in (room.home, room.work, room.scratch, bubblewrap.temporary(room)):
+        for directory in (room.home, room.work, room.scratch, room.temporary):
             directory.mkdir()
         try:
             done = subprocess.run(  # noqa: S603 - our own command line

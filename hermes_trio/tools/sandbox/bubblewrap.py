@@ -12,10 +12,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .views import FileAccess, Grants, Room, Views, access_to, views_of
+from .views import TEMPORARY, FileAccess, Grants, Room, Views, access_to, views_of
 
 PROGRAM = "bwrap"
-PRIVATE = ("/tmp", "/var/tmp")  # noqa: S108 - in the sandbox they are the session's own directory
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _READ_ONLY_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
 """Parts of `/proc` through which root could change the machine without any capability."""
@@ -34,14 +33,9 @@ def command_line(command: Sequence[str], cwd: Path, room: Room, grants: Grants) 
         *_rights(),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
         *(part for path in _READ_ONLY_PROC for part in ("--ro-bind-try", path, path)),
-        *_mounts(views, str(temporary(room))),
+        *_mounts(views, str(room.temporary)),
         *("--chdir", str(cwd), "--", *command),
     ]
-
-
-def temporary(room: Room) -> Path:
-    """Return the directory outside that is `/tmp` inside."""
-    return room.scratch / "tmp"
 
 
 def _rights() -> Iterator[str]:
@@ -58,7 +52,7 @@ def _mounts(views: Views, temporary: str) -> Iterator[str]:
     inside of another one replaces that of the outer one."""
     hidden: list[str] = []
     shown = {"/": FileAccess.READ}
-    for path in PRIVATE:
+    for path in TEMPORARY:
         if path not in views:
             shown[path] = FileAccess.HIDDEN  # what lies there outside
             yield from ("--bind", temporary, path)

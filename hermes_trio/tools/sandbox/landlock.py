@@ -16,11 +16,10 @@ from pathlib import Path
 from ...base.errors import GatewayError
 from ..safety.protected_paths import own_program_directories
 from . import landlock_program
-from .views import FileAccess, Grants, Room, Views, login_directories, views_of
+from .views import TEMPORARY, FileAccess, Grants, Room, Views, login_directories, views_of
 
 LONGEST_RULES = 100_000
 """Bytes of the rules, which are an argument of the program."""
-SHARED = ("/tmp", "/var/tmp")  # noqa: S108 - programs expect to write there
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 
 
@@ -37,7 +36,7 @@ class TooManyPlaces(GatewayError):
 def command_line(command: Sequence[str], room: Room, grants: Grants) -> list[str]:
     """Return the command line that runs a command in this sandbox. Raises `TooManyPlaces`."""
     kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
-    views = {**{path: _shared(path, kept) for path in SHARED}, **views_of(room, grants)}
+    views = {**{path: _shared(path, kept) for path in TEMPORARY}, **views_of(room, grants)}
     read, write = rules_of(views, kept)
     read.append(os.path.realpath("/etc/resolv.conf"))
     rules = json.dumps(
@@ -56,7 +55,7 @@ def command_line(command: Sequence[str], room: Room, grants: Grants) -> list[str
 
 def _shared(path: str, kept: Collection[str]) -> FileAccess:
     """Return the access to a shared directory: none if a directory that is kept lies there."""
-    return FileAccess.HIDDEN if any(one.startswith(f"{path}/") for one in kept) else FileAccess.WRITE
+    return FileAccess.HIDDEN if any(Path(one).is_relative_to(path) for one in kept) else FileAccess.WRITE
 
 
 def rules_of(views: Views, kept: Collection[str] = ()) -> tuple[list[str], list[str]]:

@@ -20,7 +20,7 @@ from ...host.files.private_files import make_private_dir
 from ...host.processes.process_groups import DirectoryUnusable
 from ..paths import Territory
 from . import bubblewrap, landlock
-from .views import NOTHING, FileAccess, Grants, Room, access_to, views_of
+from .views import NOTHING, TEMPORARY, FileAccess, Grants, Room, access_to, views_of
 
 
 class SandboxKind(StrEnum):
@@ -57,7 +57,7 @@ class SessionSandbox:
     @property
     def temporary(self) -> Path:
         """The session's own directory for temporary files, as it is named outside of the sandbox."""
-        return bubblewrap.temporary(self.room)
+        return self.room.temporary
 
     @property
     def readable(self) -> tuple[Path, ...]:
@@ -81,7 +81,7 @@ class SessionSandbox:
     def outside(self, path: Path) -> Path:
         """Return the name outside of the sandbox of a path that a command uses."""
         real = os.path.realpath(path)
-        top = next((top for top in bubblewrap.PRIVATE if Path(real).is_relative_to(top)), None)
+        top = next((top for top in TEMPORARY if Path(real).is_relative_to(top)), None)
         if not self._has_own_tmp or top is None:
             return path
         shown = {

@@ -37,6 +37,7 @@ MOST_ENTRIES = 5000
 HEAVY = frozenset({"node_modules", "site-packages", ".venv", "venv", "__pycache__", "target", ".tox", ".git"})
 """Directories with many files, in which no project is expected."""
 RUN_TIME_FILES = ("/run", "/var/run")
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - programs expect to write there, so each sandbox treats them
 
 
 class FileAccess(IntEnum):
@@ -77,6 +78,11 @@ class Room:
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
 
+    @property
+    def temporary(self) -> Path:
+        """The session's own directory for temporary files, as it is named outside of the sandbox."""
+        return self.scratch / "tmp"
+
 
 def views_of(room: Room, grants: Grants = NOTHING) -> Views:
     """Return what a command of this session sees."""
@@ -90,8 +96,8 @@ def views_of(room: Room, grants: Grants = NOTHING) -> Views:
         }
     views |= dict.fromkeys(_existing(own_program_directories()), FileAccess.READ)
     views[os.path.realpath(room.home)] = FileAccess.HIDDEN
-    for root in (room.work, *room.writable):
-        views |= _writable(os.path.realpath(root), logins)
+    for root in _existing(map(str, (room.work, *room.writable))):
+        views |= _writable(root, logins)
     for path in _existing(map(str, (room.files, *room.readable))):
         views[path] = max(views.get(path, FileAccess.READ), FileAccess.READ)
     for path in _existing(map(str, (room.scratch, *grants.writable))):
@@ -141,7 +147,7 @@ def _writable(root: str, logins: Iterable[str]) -> dict[str, FileAccess]:
     there already and has no leading dot may be written: a new file there may be one that the login obeys."""
     views = {root: FileAccess.WRITE}
     for login in logins:
-        if login == root or login.startswith(root.rstrip("/") + "/"):
+        if Path(login).is_relative_to(root):
             views[login] = FileAccess.READ
             views |= {
                 entry.path: FileAccess.WRITE
@@ -151,7 +157,7 @@ def _writable(root: str, logins: Iterable[str]) -> dict[str, FileAccess]:
     for path, level in find_places(root, depth=DEPTH):
         views[path] = FileAccess.HIDDEN if level is Level.SECRET else FileAccess.READ
     for path in own_program_directories():
-        if path.startswith(root.rstrip("/") + "/") or path == root:
+        if Path(path).is_relative_to(root):
             views[path] = FileAccess.READ
     return views
 

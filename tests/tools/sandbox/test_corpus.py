@@ -15,8 +15,8 @@ import pytest
 from hermes_trio.tools.safety.protected_paths import own_program_directories
 from hermes_trio.tools.sandbox import landlock_program
 from hermes_trio.tools.sandbox.available import choose
-from hermes_trio.tools.sandbox.landlock import SHARED
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind
+from hermes_trio.tools.sandbox.views import TEMPORARY
 from tests.tools.sandbox.corpus.commands import PATH, Sample, everyday, harmful
 from tests.tools.sandbox.corpus.scene import Scene
 from tests.tools.sandbox.corpus.users import NOBODY
@@ -136,7 +136,7 @@ def test_everyday_work_works_in_a_sandbox(scene: Scene, kind: SandboxKind) -> No
 
 def _is_shared_with_our_program() -> bool:
     """Return whether our own program lies in `/tmp`, as in a trial. Landlock does not share it then."""
-    return any(one.startswith(f"{SHARED[0]}/") for one in own_program_directories())
+    return any(one.startswith(f"{TEMPORARY[0]}/") for one in own_program_directories())
 
 
 @pytest.mark.timeout(600)

@@ -1,0 +1,41 @@
+"""The paths of `terminal.writable` and `terminal.readable`, in each sandbox that this machine has."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hermes_trio.config.schema import TerminalConfig
+from tests.stage import Stage, everyone
+from tests.tools.bench import Bench
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes are Linux's")
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def bench(real_stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> Bench:
+    """A gateway with a directory that may be written, one that may not, and one that is gone."""
+    for name in ("work", "notes", "other"):
+        (tmp_path / name).mkdir()
+    terminal = TerminalConfig(
+        cwd=str(tmp_path / "work"),
+        sandbox=request.param,
+        writable=(str(tmp_path / "notes"), str(tmp_path / "gone")),
+        readable=(str(tmp_path / "gone too"),),
+    )
+    real_stage.config = msgspec.structs.replace(everyone(), terminal=terminal)
+    return Bench(real_stage)
+
+
+async def test_a_configured_path_is_written_and_one_that_is_gone_disturbs_no_command(
+    bench: Bench, tmp_path: Path
+) -> None:
+    async with bench.life():
+        for name in ("work", "notes", "other"):
+            await bench.run(f"echo a > {tmp_path}/{name}/a")
+        assert (tmp_path / "work/a").read_text() == "a\n"
+        assert (tmp_path / "notes/a").read_text() == "a\n"
+        assert not (tmp_path / "other/a").exists()
