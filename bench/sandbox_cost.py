@@ -18,6 +18,7 @@ from statistics import median
 import trio
 
 from hermes_trio import GatewayConfig, PlatformConfig, open_gateway
+from hermes_trio.base.errors import ConfigInvalid
 from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import MemoryPlatform
@@ -112,7 +113,7 @@ def _kinds() -> list[SandboxKind]:
     if SandboxKind.LANDLOCK in kinds:
         try:
             choose(SandboxKind.LANDLOCK)
-        except Exception as error:
+        except ConfigInvalid as error:
             print(f"Landlock is left out: {error}")
             kinds.remove(SandboxKind.LANDLOCK)
     return kinds

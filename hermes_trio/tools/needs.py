@@ -24,7 +24,7 @@ def needed(texts: Iterable[str], cwd: Path) -> Grants:
         word, _, rest = text.strip().partition(" ")
         if word == "network" and not rest:
             network = True
-        elif word in ("everything", "full") and not rest:
+        elif word == "everything" and not rest:
             everything = True
         elif word == "write" and rest:
             writable.append(_existing(rest.strip(), cwd))

@@ -133,7 +133,6 @@ async def open_commands(home: Home, shutdown: Shutdown, guard: Guard | None) -> 
     if guard is not None:
         with home.worker("sandbox") as runner:
             available = await finished(runner, partial(choose, home.config.terminal.sandbox))
-            await finished(runner, partial(make_private_dir, scratch_of(home.path, "")))
             if work.is_relative_to(home.path):
                 await finished(runner, partial(make_private_dir, work))
         log.info("sandbox chosen", sandbox=available.kind, work=str(work), refused=available.reasons)
