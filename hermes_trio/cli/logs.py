@@ -40,17 +40,14 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
     """A rotating log that only its owner can read. A write error is reported once, and raises nothing."""
 
     _is_reported = False
-    _line: tuple[logging.LogRecord | None, str] = (None, "")
 
     def _open(self):  # type: ignore[no-untyped-def]
         os.close(open_private(Path(self.baseFilename), os.O_RDWR))
         return super()._open()
 
-    def format(self, record: logging.LogRecord) -> str:
-        # The base class asks twice: for the size of the file, and for the line.
-        if self._line[0] is not record:
-            self._line = record, super().format(record)
-        return self._line[1]
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 - the name of the base class
+        # The base class looks at the path twice, and asks for the line to know its length.
+        return self.stream is not None and os.fstat(self.stream.fileno()).st_size >= self.maxBytes
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
         # The base class would print the record unmasked.

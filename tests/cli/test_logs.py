@@ -103,14 +103,19 @@ def test_the_log_file_is_rotated_and_private(tmp_path: Path) -> None:
                 log.info("nearly full", life=life)
                 with file.open("a") as more:
                     more.write("x" * (MAX_BYTES - file.stat().st_size - 10))
+                log.info("full", life=life)
                 log.info("over", life=life)
     finally:
         os.umask(umask)
     files = sorted(file.parent.iterdir())
     assert [file.name for file in files] == ["gateway.log", *(f"gateway.log.{n}" for n in (1, 2, 3))]
     for file in files:
-        assert file.stat().st_size <= MAX_BYTES
+        assert file.stat().st_size <= MAX_BYTES + 200, (
+            "a file is rotated by the line after the one that fills it"
+        )
         assert os.name != "posix" or stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "over" in text(tmp_path)
+    assert "full" not in text(tmp_path)
     assert "life=4" in text(tmp_path)
 
 
