@@ -37,6 +37,7 @@ CONFIG = """\
 agent: {{stuck_after: 1000000}}
 display: {{busy_input_mode: queue}}
 streaming: {{edit_interval: 0.05}}
+terminal: {{sandbox: {sandbox}}}
 web: {{port: 0}}
 platforms:
   loopback:
@@ -288,14 +289,14 @@ class Storm:
         return [text for text in self.people.server.chat(chat).texts if text.startswith(REPEATED)]
 
 
-async def storm(folder: Path, kills: int, *, takes_keys: bool) -> str:
+async def storm(folder: Path, kills: int, *, takes_keys: bool, sandbox: str) -> str:
     """Run a storm, check its results, and return the measurements."""
     seed = int(os.environ.get("STORM_SEED") or time.time_ns() % 10**9)
     print(f"STORM_SEED={seed}")  # shown if this fails
     home = folder / "home"
     home.mkdir()
     async with open_loopback(traits=Traits(edits=True, takes_keys=takes_keys)) as server:
-        config = CONFIG.format(port=server.port, takes_keys=str(takes_keys).lower())
+        config = CONFIG.format(port=server.port, takes_keys=str(takes_keys).lower(), sandbox=sandbox)
         (home / "config.yaml").write_text(config)
         it = Storm(home, People(server, random.Random(seed)))  # noqa: S311 - moments, not secrets
         await it.rage(kills)
@@ -305,26 +306,29 @@ async def storm(folder: Path, kills: int, *, takes_keys: bool) -> str:
     return f"STORM_SEED={seed}\n{it.figures}"
 
 
-keys = pytest.mark.parametrize("takes_keys", [True, False], ids=["takes keys", "takes no keys"])
+kinds = pytest.mark.parametrize(
+    ("takes_keys", "sandbox"), [(True, "bubblewrap"), (False, "landlock"), (True, "off")]
+)
+"""Platforms that take keys and that do not, and every sandbox of commands."""
 
 
-@keys
+@kinds
 @pytest.mark.timeout(900)
 async def test_thirty_kills_of_the_gateway_lose_and_repeat_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], takes_keys: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], takes_keys: bool, sandbox: str
 ) -> None:
-    report = await storm(tmp_path, kills=30, takes_keys=takes_keys)
+    report = await storm(tmp_path, kills=30, takes_keys=takes_keys, sandbox=sandbox)
     with capsys.disabled():
         print(f"\n{report}")
 
 
-@keys
+@kinds
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 async def test_a_thousand_kills_of_the_gateway_lose_and_repeat_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], takes_keys: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], takes_keys: bool, sandbox: str
 ) -> None:
     kills = int(os.environ.get("STORM_KILLS", "1000"))
-    report = await storm(tmp_path, kills=kills, takes_keys=takes_keys)
+    report = await storm(tmp_path, kills=kills, takes_keys=takes_keys, sandbox=sandbox)
     with capsys.disabled():
         print(f"\n{report}")
