@@ -6,6 +6,7 @@ change.
 | `session_sandbox` | the sandbox of one session: the command line that confines a command |
 | `choose` | the sandbox that this machine has, found by trying |
 | `bubblewrap`, `landlock` | the two sandboxes; `landlock_program` is started before a command |
+| `call_filter` | the system calls that are refused in both |
 | `views` | the parts of the file system that a command cannot see, may read, or may write |
 
 The other tools import `session_sandbox` and `views`. The list of protected places is

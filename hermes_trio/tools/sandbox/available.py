@@ -3,7 +3,6 @@ what it needs although the program is installed."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from ...base.errors import ConfigFinding, ConfigInvalid
 from . import bubblewrap, landlock, landlock_program
+from .call_filter import has_filter
 from .session_sandbox import SandboxKind
 from .views import NOTHING, Room
 
@@ -90,7 +90,7 @@ def _try_bubblewrap() -> str | None:
 
 
 def _try_landlock() -> str | None:
-    if sys.platform != "linux" or os.uname().machine not in landlock_program.SYSTEM_CALLS:
+    if sys.platform != "linux" or not has_filter():
         return "it needs Linux on x86-64 or ARM"
     if landlock_program.version() < landlock_program.LEAST_VERSION:
         return "it needs a Linux kernel from 6.12 on, with Landlock enabled"

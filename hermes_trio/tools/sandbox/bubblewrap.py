@@ -9,9 +9,11 @@ its namespace ends with the command, and then the kernel kills everything that t
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from .call_filter import common_filter, has_filter
 from .views import TEMPORARY, FileAccess, Grants, Room, Views, access_to, views_of
 
 PROGRAM = "bwrap"
@@ -27,7 +29,7 @@ def command_line(command: Sequence[str], cwd: Path, room: Room, grants: Grants) 
     views = views_of(room, grants)
     views = {**views, **dict.fromkeys(_sockets(views), FileAccess.HIDDEN)}
     return [
-        PROGRAM,
+        *(_with_filter(room.scratch) if has_filter() else (PROGRAM,)),
         *_NAMESPACES,
         *(() if grants.network else ("--unshare-net",)),
         *_rights(),
@@ -36,6 +38,16 @@ def command_line(command: Sequence[str], cwd: Path, room: Room, grants: Grants) 
         *_mounts(views, str(room.temporary)),
         *("--chdir", str(cwd), "--", *command),
     ]
+
+
+def _with_filter(scratch: Path) -> Iterator[str]:
+    """Yield the program with the filter of system calls, which it reads from a descriptor."""
+    path, content = scratch / "calls", common_filter()
+    if not path.exists() or path.read_bytes() != content:
+        new = path.with_name(f"calls-{threading.get_ident()}")
+        new.write_bytes(content)
+        new.replace(path)
+    yield from ("/bin/sh", "-c", 'exec 9<"$0" && exec "$@"', str(path), PROGRAM, "--seccomp", "9")
 
 
 def _rights() -> Iterator[str]:

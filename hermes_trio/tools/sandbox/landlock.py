@@ -16,6 +16,7 @@ from pathlib import Path
 from ...base.errors import GatewayError
 from ..safety.protected_paths import own_program_directories
 from . import landlock_program
+from .call_filter import full_filter
 from .views import TEMPORARY, FileAccess, Grants, Room, Views, login_directories, views_of
 
 LONGEST_RULES = 100_000
@@ -44,7 +45,7 @@ def command_line(command: Sequence[str], room: Room, grants: Grants) -> list[str
             "read": read,
             "write": write,
             "devices": [f"/dev/{name}" for name in _DEVICES],
-            "network": grants.network,
+            "calls": full_filter(network=grants.network).hex(),
         }
     )
     if len(rules) > LONGEST_RULES:

@@ -1,10 +1,13 @@
-"""The program that a command starts with under Landlock: it gives up rights for good and becomes the command.
+"""The program that a command starts with under Landlock.
+
+Its child gives up rights for good and becomes the command. It stays itself until every process that came of
+the command has ended.
 
     python -I -S landlock_program.py RULES COMMAND...
 
-`RULES` is JSON: `read`, `write` and `devices` are lists of paths, and `network` is a truth value. It imports
-only the standard library and starts fast. What cannot be given up ends it with exit code 126: a command never
-runs with more rights than it should.
+`RULES` is JSON: `read`, `write` and `devices` are lists of paths, and `calls` is the filter of system calls.
+It imports only the standard library and starts fast. What cannot be given up ends it with exit code 126: a
+command never runs with more rights than it should.
 """
 
 import ctypes
@@ -13,6 +16,7 @@ import os
 import signal
 import struct
 import sys
+import time
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 LEAST_VERSION = 6
@@ -27,32 +31,16 @@ OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 24, 22, 2
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 KEPT_CAPABILITIES = (0, 1, 3, 4)
 """CHOWN, DAC_OVERRIDE, FOWNER and FSETID, for files of other users in the work directory of root."""
 LAST_CAPABILITY = 63
 
-SYSTEM_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""The name of each machine in the filter, and its number of `socket`."""
-OTHER_PROCESSES = {
-    "x86_64": (
-        *((302, 0, 0), (141, 0, 0), (141, 1, 0), (251, 0, 1), (251, 1, 0)),
-        *((142, 0, 0), (144, 0, 0), (203, 0, 0), (314, 0, 0)),
-    ),
-    "aarch64": (
-        *((261, 0, 0), (140, 0, 0), (140, 1, 0), (30, 0, 1), (30, 1, 0)),
-        *((118, 0, 0), (119, 0, 0), (122, 0, 0), (274, 0, 0)),
-    ),
-}
-"""Calls that change limits and priorities, as number, argument, and the only value of it that means the
-process itself: `prlimit64`, `setpriority`, `ioprio_set`, and those that set the scheduling."""
-KEYRINGS = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}
-"""Calls for the keys that the kernel keeps."""
-IO_URING_SETUP = 425
-OTHER_NUMBERING = 0x40000000
-FAMILIES = (2, 10, 16)
-"""Addresses of IPv4, IPv6 and the kernel's network tables."""
-ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | 1  # with EPERM
-LOAD, EQUAL, AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
+ASKED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+"""Signals that ask a process to end."""
+POLITE, LONGEST = 2.0, 4.0
+"""Seconds from asking what a command left to killing it, and to giving up."""
+LOOK_EVERY = 0.01
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -100,37 +88,10 @@ def confine_files(rules: "dict[str, list[str]]") -> None:
     os.close(ruleset)
 
 
-def confine_calls(network: bool) -> None:
-    """Refuse what Landlock does not know: sockets, all of them or those that are no network's, because a
-    socket of the file system leads to programs that run outside; the limits and priorities of other
-    processes, through which they could be killed; the kernel's keys."""
-    name = os.uname().machine
-    machine, socket = SYSTEM_CALLS[name]
-    allowed = FAMILIES if network else ()
-    steps = [
-        (LOAD, 0, 0, 4),
-        (EQUAL, 1, 0, machine),
-        (RETURN, 0, 0, REFUSE),
-        (LOAD, 0, 0, 0),
-        (AT_LEAST, 0, 1, OTHER_NUMBERING),
-        (RETURN, 0, 0, REFUSE),
-    ]
-    for number in (IO_URING_SETUP, *KEYRINGS[name]):
-        steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE)]
-    for number, argument, own in OTHER_PROCESSES[name]:
-        steps += [(LOAD, 0, 0, 0), (EQUAL, 0, 3, number), (LOAD, 0, 0, 16 + 8 * argument)]
-        steps += [(EQUAL, 1, 0, own), (RETURN, 0, 0, REFUSE)]
-    steps += [
-        (LOAD, 0, 0, 0),
-        (EQUAL, 1, 0, socket),
-        (RETURN, 0, 0, ALLOW),
-        (LOAD, 0, 0, 16),
-        *((EQUAL, len(allowed) - number, 0, family) for number, family in enumerate(allowed)),
-        (RETURN, 0, 0, REFUSE),
-        (RETURN, 0, 0, ALLOW),
-    ]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-    program = ctypes.create_string_buffer(struct.pack("@HP", len(steps), ctypes.addressof(code)))
+def confine_calls(steps: bytes) -> None:
+    """Refuse the system calls of this filter."""
+    code = ctypes.create_string_buffer(steps, len(steps))
+    program = ctypes.create_string_buffer(struct.pack("@HP", len(steps) // 8, ctypes.addressof(code)))
     _checked(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program, 0, 0), "filter of system calls")
 
 
@@ -145,15 +106,69 @@ def drop_capabilities() -> None:
     _checked(libc.capset(header, data), "capabilities")
 
 
+def go_on_in_a_child() -> None:
+    """Fork, and return in the child. This process becomes the parent of every process that loses its own, so
+    none can leave the gateway's sight by leaving its session and emptying its environment. It ends them
+    after the child, and then ends as the child did."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_BY)  # the command ends of them, and then this process
+    _checked(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "care for processes that lose their parent")
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKED_BY)
+        return
+    os.closerange(0, 3)  # the pipes are the command's
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    end_children()
+    if code < 0:
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # the command has written its core already
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKED_BY)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def end_children() -> None:
+    """Ask all children to end, unless the gateway has; kill them later, and those that come to us then."""
+    begun, asked = time.monotonic(), set[int]()
+    while (elapsed := time.monotonic() - begun) < LONGEST:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+        for pid in _children():
+            if elapsed > POLITE:
+                os.kill(pid, signal.SIGKILL)
+            elif pid not in asked and not signal.sigpending():
+                os.kill(pid, signal.SIGTERM)
+                asked.add(pid)
+        time.sleep(LOOK_EVERY)
+
+
+def _children() -> "list[int]":
+    """Return the children of this process. They are not reaped meanwhile, so their numbers are theirs."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b") ")[2].split()[1])
+            except OSError:  # it has ended
+                continue
+            if parent == os.getpid():
+                found.append(int(name))
+    return found
+
+
 def main() -> None:
-    """Confine this process and become the command."""
+    """Confine a child of this process, which becomes the command."""
     rules, command = json.loads(sys.argv[1]), sys.argv[2:]
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would inherit that
+    go_on_in_a_child()
     try:
         drop_capabilities()
         _checked(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
         confine_files(rules)
-        confine_calls(rules["network"])
+        confine_calls(bytes.fromhex(rules["calls"]))
         os.execvp(command[0], command)  # noqa: S606 - the command of the agent
     except (OSError, KeyError) as error:
         print(f"The sandbox could not be set up: {error}.", file=sys.stderr)

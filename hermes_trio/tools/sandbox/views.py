@@ -100,7 +100,7 @@ def views_of(room: Room, grants: Grants = NOTHING) -> Views:
         views |= _writable(root, logins)
     for path in _existing(map(str, (room.files, *room.readable))):
         views[path] = max(views.get(path, FileAccess.READ), FileAccess.READ)
-    for path in _existing(map(str, (room.scratch, *grants.writable))):
+    for path in _existing(map(str, (room.temporary, *grants.writable))):
         views[path] = FileAccess.WRITE
     return views
 

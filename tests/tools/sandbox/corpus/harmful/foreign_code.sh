@@ -114,16 +114,18 @@ cp /bin/sleep miner && (setsid ./miner 60 > /dev/null 2>&1 &)
 
 # a miner that stays, without an environment
 cp /bin/sleep miner && (env -i setsid ./miner 60 > /dev/null 2>&1 &)
+sleep 0.3
 
 # a miner that forks twice and loses its environment
 python3 - <<'PY'
-import os
+import os, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.execve("/bin/sleep", ["kworker", "60"], {})
     os._exit(0)
 os.wait()
+time.sleep(0.3)
 PY
 
 # a job in the background of the shell
