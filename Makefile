@@ -68,6 +68,7 @@ soak: .venv/tests
 
 bench: .venv/tests
 	$(BIN)/python -m bench storage
+	$(BIN)/python -m bench core
 	$(BIN)/python -m bench drain
 	$(BIN)/python -m bench start
 	$(BIN)/python -m bench turn

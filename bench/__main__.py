@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from . import api_sessions, drain, sandbox_cost, start, storage, turn, web
+from . import core, sandbox_cost, start, storage, turn
+from .stops import drain, report
+from .web import all_figures, sessions
 
 BENCHMARKS = {
-    "drain": drain.main,
-    "growth": api_sessions.main,
+    "core": core.main,
+    "drain": lambda: drain.main(sys.argv[2:]),
+    "growth": sessions.main,
+    "report": lambda: report.main(sys.argv[2:]),
     "sandbox": sandbox_cost.main,
     "start": start.main,
     "storage": storage.main,
     "turn": turn.main,
-    "web": web.main,
+    "web": all_figures.main,
 }
 
 

@@ -39,7 +39,7 @@ from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.tools.all_tools import toolbox
 
 from .cheap_link import CheapLink
-from .drain import fresh, logged_home, resident
+from .core import fresh, logged_home, resident
 from .figures import Figure, beside, show
 from .model import END, model_server
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from .api_gateway import WITHIN, completion_request
+from .gateway import WITHIN, completion_request
 
 SAMPLED = 20
 """The number of clients that note how long each word was on its way."""

@@ -24,7 +24,7 @@ import httpx  # noqa: ASYNC127 - as the gateway does
 import psutil
 import trio
 
-from .timed_model import TimedModel
+from ..scripted_model import ScriptedModel
 
 KEY = "a-key-for-the-bench"
 COMPLETIONS = "/v1/chat/completions"
@@ -71,7 +71,7 @@ def cpu_of(pid: int) -> float:
 
 @contextmanager
 def gateway_process(
-    model: TimedModel, *, grace: int = 0, context_length: int | None = None
+    model: ScriptedModel, *, grace: int = 0, context_length: int | None = None
 ) -> Iterator[GatewayProcess]:
     """Run a gateway during the block; its agent asks this model."""
     port = _free_port()
@@ -183,7 +183,7 @@ async def read_stream(stream: trio.SocketStream) -> None:
         got = got[-64:] + more
 
 
-async def hold(model: TimedModel, port: int, texts: Mapping[str, str], nursery: trio.Nursery) -> None:
+async def hold(model: ScriptedModel, port: int, texts: Mapping[str, str], nursery: trio.Nursery) -> None:
     """Start a turn in each of these sessions with its text, and return when the model was asked them all.
     The turns go on in the nursery until they end or are cut."""
     model.times()

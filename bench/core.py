@@ -68,7 +68,7 @@ class Case:
 def main() -> int:
     """Measure and print all figures; takes a few minutes."""
     print(f"load of the machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors\n")
-    show("drain", [*_stops(), *_memory()])
+    show("core", [*_stops(), *_memory()])
     return 0
 
 

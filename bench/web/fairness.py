@@ -11,7 +11,9 @@ from statistics import median
 
 import trio
 
-from .api_gateway import (
+from ..figures import Figure
+from ..scripted_model import ScriptedModel, scripted_model
+from .gateway import (
     WITHIN,
     GatewayProcess,
     completion_request,
@@ -20,9 +22,7 @@ from .api_gateway import (
     read_stream,
     talk,
 )
-from .figures import Figure
 from .stream_clients import StreamClients, stream_clients
-from .timed_model import TimedModel, timed_model
 
 STREAMS = 50
 RATE = 20
@@ -39,7 +39,7 @@ def figures() -> Iterator[Figure]:
     """Measure everything; takes about half a minute."""
     delays, waits = list[float](), list[float]()
     with (
-        timed_model() as model,
+        scripted_model() as model,
         gateway_process(model) as gateway,
         stream_clients(gateway.port, STREAMS, f"words {RATE} {WITHIN}") as clients,
     ):
@@ -68,7 +68,7 @@ def figures() -> Iterator[Figure]:
 
 
 async def _begin(
-    model: TimedModel, gateway: GatewayProcess, clients: StreamClients, number: int, delays: list[float]
+    model: ScriptedModel, gateway: GatewayProcess, clients: StreamClients, number: int, delays: list[float]
 ) -> list[float]:
     """Begin all turns in one moment, and add the delays of the words until the last of them has asked.
     Return the seconds that each turn waited for that, once all have ended."""

@@ -18,7 +18,9 @@ from statistics import median
 
 import trio
 
-from .api_gateway import (
+from ..figures import Figure, at_most, show
+from ..scripted_model import ScriptedModel, scripted_model
+from .gateway import (
     COMPLETIONS,
     WITHIN,
     GatewayProcess,
@@ -31,8 +33,6 @@ from .api_gateway import (
     read_stream,
     talk,
 )
-from .figures import Figure, at_most, show
-from .timed_model import TimedModel, timed_model
 
 ROWS = (200, 20_000)
 ROW = "A row of about sixty characters, as people write them, no. {}"
@@ -54,7 +54,7 @@ STEP = 1_000
 
 def figures() -> Iterator[Figure]:
     """Measure everything but the long run; takes about a minute."""
-    with timed_model() as model:
+    with scripted_model() as model:
         yield from _long_session(model)
         yield from _running_turns(model)
         yield from _growth(model, MILESTONES, SESSIONS)
@@ -62,7 +62,7 @@ def figures() -> Iterator[Figure]:
 
 def main() -> int:
     """Measure and print the growth over many turns; takes about five minutes."""
-    with timed_model() as model:
+    with scripted_model() as model:
         show("growth", list(_growth(model, LONG_MILESTONES, LONG_SESSIONS)))
     return 0
 
@@ -82,7 +82,7 @@ class _Session:
     """The longest answer of `GET /health` during each turn."""
 
 
-def _long_session(model: TimedModel) -> Iterator[Figure]:
+def _long_session(model: ScriptedModel) -> Iterator[Figure]:
     with gateway_process(model, context_length=ENDLESS) as gateway:
         health = HealthPoll()
         trio.run(_idle, gateway.port, health)
@@ -106,7 +106,7 @@ async def _idle(port: int, health: HealthPoll) -> None:
         await health.run(port)
 
 
-async def _turns(model: TimedModel, gateway: GatewayProcess, health: HealthPoll, rows: int) -> _Session:
+async def _turns(model: ScriptedModel, gateway: GatewayProcess, health: HealthPoll, rows: int) -> _Session:
     turns, waits, longest, key = list[float](), list[float](), list[float](), f"rows-{rows}"
     with trio.fail_after(WITHIN):
         async with trio.open_nursery() as nursery, connected(gateway.port) as stream:
@@ -149,7 +149,7 @@ def _row_roles(rows: int) -> Iterator[tuple[int, str]]:
     return ((at, "assistant" if at % 2 else "user") for at in range(rows))
 
 
-async def _bare(model: TimedModel, rows: int) -> list[float]:
+async def _bare(model: ScriptedModel, rows: int) -> list[float]:
     """Send as many rows straight to the model, and return the milliseconds without its decoding."""
     messages = [{"role": role, "content": ROW.format(at)} for at, role in _row_roles(rows)]
     took = list[float]()
@@ -171,7 +171,7 @@ async def _bare(model: TimedModel, rows: int) -> list[float]:
 # --- running turns -----------------------------------------------------------------------------------
 
 
-def _running_turns(model: TimedModel) -> Iterator[Figure]:
+def _running_turns(model: ScriptedModel) -> Iterator[Figure]:
     for name, sessions in (("a session that it begins", "new"), ("a used session", "talk")):
         with gateway_process(model) as gateway:
             trio.run(talk, gateway.port, AT_ONCE, HELD)
@@ -180,7 +180,7 @@ def _running_turns(model: TimedModel) -> Iterator[Figure]:
         yield at_most(f"memory of a running turn, in {name}", each, "KB", 60)
 
 
-async def _memory_of_turns(model: TimedModel, gateway: GatewayProcess, sessions: str) -> float:
+async def _memory_of_turns(model: ScriptedModel, gateway: GatewayProcess, sessions: str) -> float:
     """Return the kilobytes for each of the turns that are held in sessions of this kind. As many are held
     before: they take the memory that earlier turns have left free, which would hide a part of the cost."""
     await trio.sleep(1.0)
@@ -200,7 +200,7 @@ async def _memory_of_turns(model: TimedModel, gateway: GatewayProcess, sessions:
 # --- growth ------------------------------------------------------------------------------------------
 
 
-def _growth(model: TimedModel, milestones: tuple[int, ...], sessions: int) -> Iterator[Figure]:
+def _growth(model: ScriptedModel, milestones: tuple[int, ...], sessions: int) -> Iterator[Figure]:
     with gateway_process(model) as gateway:
         measured = [(0, gateway.kilobytes(), gateway.cpu())]
         for start, end in pairwise((0, *milestones)):

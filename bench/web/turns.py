@@ -18,7 +18,9 @@ from statistics import median
 import httpx  # noqa: ASYNC127 - as the gateway does
 import trio
 
-from .api_gateway import (
+from ..figures import Figure
+from ..scripted_model import ScriptedModel, scripted_model
+from .gateway import (
     COMPLETIONS,
     WITHIN,
     GatewayProcess,
@@ -29,8 +31,6 @@ from .api_gateway import (
     post_request,
     talk,
 )
-from .figures import Figure
-from .timed_model import TimedModel, timed_model
 
 RATES = (10, 50, 200)
 EXITS = (0, 1, 10, 50, 200)
@@ -38,7 +38,7 @@ EXITS = (0, 1, 10, 50, 200)
 
 def figures() -> Iterator[Figure]:
     """Measure everything; takes about two minutes."""
-    with timed_model() as model:
+    with scripted_model() as model:
         yield from _at_one(model)
         for count in RATES:
             yield from _at_once(model, count)
@@ -53,7 +53,7 @@ def figures() -> Iterator[Figure]:
 # --- what is measured --------------------------------------------------------------------------------
 
 
-def _at_one(model: TimedModel) -> Iterator[Figure]:
+def _at_one(model: ScriptedModel) -> Iterator[Figure]:
     with gateway_process(model) as gateway:
         turns = trio.run(talk, gateway.port, 1, 60)
         times = model.times()
@@ -66,7 +66,7 @@ def _at_one(model: TimedModel) -> Iterator[Figure]:
     yield Figure("one turn, added in all, p50", added, "ms", goal="<= 5", met=added <= 5)
 
 
-def _at_once(model: TimedModel, count: int, *, fresh: bool = False) -> Iterator[Figure]:
+def _at_once(model: ScriptedModel, count: int, *, fresh: bool = False) -> Iterator[Figure]:
     """Measure turns at once; `fresh` means a new connection of the client for each turn."""
     total = max(400, 4 * count)
     bare_rate, bare_cpu = in_process(_bare, model.port, count, total)
@@ -94,21 +94,21 @@ def _at_once(model: TimedModel, count: int, *, fresh: bool = False) -> Iterator[
     yield Figure(f"{name}, wait before the model is asked, p50", _ms(waits), "ms")
 
 
-def _accepted(model: TimedModel) -> Iterator[Figure]:
+def _accepted(model: ScriptedModel) -> Iterator[Figure]:
     with gateway_process(model) as gateway:
         for name, path in (("/v1/runs", "/v1/runs"), ("messages", "/api/sessions/accept-{}/messages")):
             took = trio.run(_accept, gateway.port, path, 50)
             yield Figure(f"until accepted, 50 at once: {name}, last", max(took) * 1000, "ms")
 
 
-def _exit(model: TimedModel, count: int, *, grace: int) -> float:
+def _exit(model: ScriptedModel, count: int, *, grace: int) -> float:
     """Return the milliseconds from SIGTERM, or from the end of the last answer if the turns may finish, until
     the process is gone."""
     with gateway_process(model, grace=grace) as gateway:
         return trio.run(partial(_stop, model, gateway, count, finish=grace > 0)) * 1000
 
 
-async def _stop(model: TimedModel, gateway: GatewayProcess, count: int, *, finish: bool) -> float:
+async def _stop(model: ScriptedModel, gateway: GatewayProcess, count: int, *, finish: bool) -> float:
     async with trio.open_nursery() as nursery:
         lasts = time.monotonic() + (3.0 + count / 50 if finish else WITHIN)
         texts = {f"exit-{number}": f"until {lasts} {number} {time.monotonic()}" for number in range(count)}

@@ -16,10 +16,10 @@ from statistics import median
 import psutil
 import trio
 
-from .api_gateway import WITHIN, GatewayProcess, HealthPoll, cpu_of, gateway_process
-from .figures import Figure, at_most
+from ..figures import Figure, at_most
+from ..scripted_model import ScriptedModel, scripted_model
+from .gateway import WITHIN, GatewayProcess, HealthPoll, cpu_of, gateway_process
 from .stream_clients import StreamClients, stream_clients
-from .timed_model import TimedModel, timed_model
 
 STREAMS = 1_000
 RATE = 6
@@ -52,7 +52,7 @@ class _Measured:
 
 def figures() -> Iterator[Figure]:
     """Measure everything; takes about a minute and a half."""
-    with timed_model() as model:
+    with scripted_model() as model:
         with _streaming(model, model.port) as (clients, _):
             bare = trio.run(_measure, model, clients)
         with gateway_process(model) as gateway:
@@ -62,7 +62,7 @@ def figures() -> Iterator[Figure]:
             yield _exit_figure(f"exit, grace {CUT_AFTER} s, beyond the grace", took)
 
 
-def _words(model: TimedModel, gateway: GatewayProcess, bare: _Measured) -> Iterator[Figure]:
+def _words(model: ScriptedModel, gateway: GatewayProcess, bare: _Measured) -> Iterator[Figure]:
     health = HealthPoll(every=0.005)
     trio.run(_poll, gateway.port, health, 2.0)
     idle = health.taken()
@@ -103,7 +103,7 @@ def _exit_figure(name: str, took: float) -> Figure:
 
 
 @contextmanager
-def _streaming(model: TimedModel, port: int) -> Iterator[tuple[StreamClients, float]]:
+def _streaming(model: ScriptedModel, port: int) -> Iterator[tuple[StreamClients, float]]:
     """Run the clients during the block, which begins when words have been coming for a moment. Also yield the
     seconds until the model was asked for all of them."""
     model.times()
@@ -121,7 +121,7 @@ def _streaming(model: TimedModel, port: int) -> Iterator[tuple[StreamClients, fl
 
 
 async def _measure(
-    model: TimedModel,
+    model: ScriptedModel,
     clients: StreamClients,
     gateway: GatewayProcess | None = None,
     health: HealthPoll | None = None,

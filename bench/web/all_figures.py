@@ -34,9 +34,9 @@ from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.web.app import Web
 from hermes_trio.web.http.event_stream import frame
 
-from . import api_fairness, api_sessions, api_streams, api_turns
-from .drain import logged_home
-from .figures import Figure, beside, show
+from ..core import logged_home
+from ..figures import Figure, beside, show
+from . import fairness, sessions, streams, turns
 
 LISTENERS = {1: 2000, 10: 2000, 100: 500, 1000: 100}
 """Number of tokens of a run at once, by the number of listeners."""
@@ -72,10 +72,10 @@ def main() -> int:
     """Measure and print all figures; takes six minutes."""
     raise_open_files()
     show("web", list(_figures()))
-    show("web, turns", list(api_turns.figures()))
-    show("web, sessions", list(api_sessions.figures()))
-    show("web, streams", list(api_streams.figures()))
-    show("web, fairness", list(api_fairness.figures()))
+    show("web, turns", list(turns.figures()))
+    show("web, sessions", list(sessions.figures()))
+    show("web, streams", list(streams.figures()))
+    show("web, fairness", list(fairness.figures()))
     return 0
 
 

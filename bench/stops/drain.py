@@ -1,0 +1,187 @@
+"""The time that a gateway takes to end, and what it loses by it, beside others that people run.
+
+    python -m bench drain                     # this gateway and the floor
+    python -m bench drain --peers             # and the others, each installed when it is first needed
+    python -m bench drain --quick --only hermes-trio
+
+All programs are measured in each round, one after the other, so that noise of the machine affects all. Times
+are medians over the rounds, with their spread; `stops` says what is measured. A broken promise (a lost turn,
+an answer twice, a finished turn that runs again, a process that stays) of this gateway makes the exit code 1;
+a time never does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from ..scripted_model import ScriptedModel, scripted_model
+from ..subjects.floor import Floor
+from ..subjects.nanobot import Nanobot
+from ..subjects.openclaw import Openclaw
+from ..subjects.original import HermesAgent
+from ..subjects.ours import HermesTrio
+from ..subjects.subject import Subject, Unavailable
+from .plots import lines, strips
+from .results import Results, results
+from .stop import Stop, Stopped, measure
+
+OWN: Sequence[type[Subject]] = (Floor, HermesTrio)
+PEERS: Sequence[type[Subject]] = (HermesAgent, Nanobot, Openclaw)
+SIZES = (1, 10, 50, 200)
+QUICK = (1, 10)
+RESULTS = Path("bench-results")
+
+
+def stops(sizes: Iterable[int]) -> list[Stop]:
+    """Return the stops of these sizes."""
+    sized = [
+        stop
+        for count in sizes
+        for stop in (Stop(f"{count} cut", count), Stop(f"{count} finishing", count, finish=True))
+    ]
+    return [Stop("idle", 0), *sized, Stop("10 cut after 1 s", 10, grace=1.0)]
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Measure all programs that were asked for, and show what was found."""
+    given, console = _parsed(arguments), Console()
+    subjects = _subjects(given, console)
+    kinds = stops(given.sizes or (QUICK if given.quick else SIZES))
+    rounds = given.rounds or (2 if given.quick else 5)
+    versions = {subject.name: version for subject, version in subjects.items()}
+    settings = {subject.name: subject.settings for subject in subjects}
+    with results(given.out, "drain", rounds=rounds, versions=versions, settings=settings) as out:
+        measured = _measured(list(subjects), kinds, rounds, out)
+    show(console, measured, [kind.name for kind in kinds])
+    draw(given.out, measured, kinds)
+    console.print(f"Results: {given.out}/drain.jsonl, {given.out}/*.svg")
+    return 1 if any(broken(one) for one in measured if one.subject == HermesTrio.name) else 0
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench drain", description="Measure how programs end.")
+    parser.add_argument("--peers", action="store_true", help="also the programs of others")
+    parser.add_argument("--only", action="append", help="only the program of this name")
+    parser.add_argument("--quick", action="store_true", help="few sizes and rounds")
+    parser.add_argument("--sizes", type=int, nargs="+", help="numbers of turns at once")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory for the results")
+    return parser.parse_args(arguments)
+
+
+def _subjects(given: argparse.Namespace, console: Console) -> dict[Subject, str]:
+    """Return the programs that can be measured, with their versions."""
+    found: dict[Subject, str] = {}
+    for kind in (*OWN, *(PEERS if given.peers or given.only else ())):
+        subject = kind()
+        if given.only and subject.name not in given.only:
+            continue
+        try:
+            with console.status(f"{subject.name} is prepared"):
+                found[subject] = subject.prepare()
+        except Unavailable as error:
+            console.print(f"{subject.name} is left out: {error}")
+    return found
+
+
+def _measured(subjects: Sequence[Subject], kinds: Sequence[Stop], rounds: int, out: Results) -> list[Stopped]:
+    measured: list[Stopped] = []
+    with scripted_model() as model, Progress(transient=True) as progress:
+        task = progress.add_task("", total=rounds * len(kinds) * len(subjects))
+        for number in range(rounds):
+            for kind in kinds:
+                for subject in _ordered(subjects, number):
+                    progress.update(task, description=f"{subject.name}: {kind.name}")
+                    measured.append(_measure_once(subject, kind, model, measured))
+                    out.add(kind="measurement", round=number, **measured[-1].as_record())
+                    progress.advance(task)
+    return measured
+
+
+def _ordered(subjects: Sequence[Subject], number: int) -> Sequence[Subject]:
+    """Return the programs in another order in each round."""
+    at = number % len(subjects)
+    return [*subjects[at:], *subjects[:at]]
+
+
+def _measure_once(subject: Subject, kind: Stop, model: ScriptedModel, before: Iterable[Stopped]) -> Stopped:
+    """Measure a stop, unless the program failed in it in an earlier round."""
+    for one in before:
+        if (one.subject, one.stop) == (subject.name, kind.name) and one.failed:
+            return one
+    return measure(subject, kind, model)
+
+
+def broken(one: Stopped) -> str:
+    """Return the promises that a program did not keep, as one line."""
+    found = (
+        (len(one.lost), "lost"),
+        (len(one.doubled), "twice"),
+        (len(one.wrong), "wrongly resumed"),
+        (len(one.left), "processes left"),
+    )
+    return ", ".join(f"{number} {what}" for number, what in found if number)
+
+
+def show(console: Console, measured: Sequence[Stopped], kinds: Sequence[str]) -> None:
+    """Print a table."""
+    table = Table(title="Overshoot of a stop in ms: median (least to most); and what was broken")
+    names = list(dict.fromkeys(one.subject for one in measured))
+    table.add_column("stop")
+    for name in names:
+        table.add_column(name, justify="right")
+    for kind in kinds:
+        row = [[one for one in measured if (one.subject, one.stop) == (name, kind)] for name in names]
+        table.add_row(kind, *map(_cell, row))
+    console.print(table)
+    for one in measured:
+        if one.failed:
+            console.print(f"{one.subject}, {one.stop}: {one.failed}")
+
+
+def _cell(rounds: Sequence[Stopped]) -> str:
+    if not rounds or rounds[0].failed:
+        return "-"
+    took = [one.overshoot_ms for one in rounds if one.overshoot_ms is not None]
+    text = (
+        "killed" if len(took) < len(rounds) else f"{median(took):,.0f} ({min(took):,.0f} to {max(took):,.0f})"
+    )
+    held = min(one.held for one in rounds)
+    if held < rounds[0].count:
+        text += f"\nheld {held} of {rounds[0].count}"
+    if found := next(filter(None, map(broken, rounds)), ""):
+        text += f"\n{found}"
+    return text
+
+
+def draw(directory: Path, measured: Sequence[Stopped], kinds: Sequence[Stop]) -> None:
+    """Draw the overshoot against the number of turns, and its distribution."""
+    names = list(dict.fromkeys(one.subject for one in measured))
+    took = {
+        (name, kind.name): [
+            one.overshoot_ms
+            for one in measured
+            if (one.subject, one.stop) == (name, kind.name) and one.overshoot_ms is not None
+        ]
+        for name in names
+        for kind in kinds
+    }
+    for title, finish in (("turns cut", False), ("turns that finish", True)):
+        chosen = [kind for kind in kinds if kind.count and kind.finish == finish and not kind.grace]
+        series = {
+            name: [(kind.count, median(took[name, kind.name])) for kind in chosen if took[name, kind.name]]
+            for name in names
+        }
+        path = directory / f"drain-{title.replace(' ', '-')}.svg"
+        path.write_text(lines(f"Overshoot in ms, {title}", "turns at once", series), encoding="utf-8")
+    groups = {kind.name: {name: took[name, kind.name] for name in names} for kind in kinds}
+    (directory / "drain-spread.svg").write_text(
+        strips("Overshoot in ms, every round", groups), encoding="utf-8"
+    )

@@ -1,0 +1,1 @@
+"""Turns, streams and sessions of the web, through real sockets."""
