@@ -67,12 +67,7 @@ soak: .venv/tests
 	$(MAKE) bench
 
 bench: .venv/tests
-	$(BIN)/python -m bench storage
-	$(BIN)/python -m bench core
-	$(BIN)/python -m bench drain
-	$(BIN)/python -m bench start
-	$(BIN)/python -m bench turn
-	$(BIN)/python -m bench web
+	$(BIN)/python -m bench all
 
 .venv/runs: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

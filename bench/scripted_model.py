@@ -57,9 +57,9 @@ class ModelTimes(NamedTuple):
     answered_before: Mapping[str, int] = {}
     """The texts whose answers are in the request."""
     answered: float = math.inf
-    """When the answer was written."""
+    """The time at which the answer was written."""
     closed: float = math.inf
-    """When the other side closed the connection before that."""
+    """The time at which the other side closed the connection before that."""
 
 
 class ScriptedModel:

@@ -25,9 +25,10 @@ from ..subjects.subject import Life, Subject, Unavailable
 
 HELD_WITHIN = 60.0
 """Seconds in which all turns have to run; a program that runs fewer is measured with those."""
-NO_PROGRESS = 10.0
+NO_PROGRESS = 30.0
 ENDS_WITHIN = 75.0
 """Seconds after the ideal end after which a program is killed."""
+LEFT_AFTER = 1.0
 BEFORE_RELEASE = 0.5
 RESUMES_WITHIN = 1.5
 MOST_RECALLED = 50
@@ -42,6 +43,8 @@ class Stop:
     count: int
     finish: bool = False
     grace: float = 0.0
+    kill: bool = False
+    """True if the program is killed (SIGKILL) and not asked to end."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,11 @@ class Stopped:
     held: int = 0
     """The number of turns that ran."""
     started_s: float = 0.0
+    """From its start until it was ready."""
+    again_s: float | None = None
+    """The same in its next life."""
+    resumed_s: float | None = None
+    """From the start of that life until the model was asked again for a cut turn; None if it was not."""
     overshoot_ms: float | None = None
     """None if it did not end in time."""
     exit_ms: float | None = None
@@ -66,9 +74,9 @@ class Stopped:
     wrong: list[str] = field(default_factory=list)
     """Finished turns that ran again, and cut ones that count as finished."""
     left: list[str] = field(default_factory=list)
-    """Processes that were alive after its end."""
+    """Processes that were alive a second after its end."""
     failed: str = ""
-    """Why there is no measurement."""
+    """The reason if there is no measurement."""
 
     def as_record(self) -> dict[str, object]:
         """Return it for a line of JSON."""
@@ -95,7 +103,14 @@ def _stop(subject: Subject, stop: Stop, model: ScriptedModel, home: Path, result
     with subject.life(home, model.port, stop.grace if not stop.finish else 30.0) as life:
         result.started_s = life.started_in
         trio.run(_run_and_stop, life, stop, model, home, result)
-        result.left = life.children()
+        result.left = _left(life)
+
+
+def _left(life: Life) -> list[str]:
+    until = time.monotonic() + LEFT_AFTER
+    while (left := life.children()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return left
 
 
 async def _run_and_stop(life: Life, stop: Stop, model: ScriptedModel, home: Path, result: Stopped) -> None:
@@ -107,7 +122,7 @@ async def _run_and_stop(life: Life, stop: Stop, model: ScriptedModel, home: Path
             nursery.start_soon(_ask, life, session, _text(session), whole)
         result.held = await _held(model, stop.count)
         began, began_at = time.monotonic(), time.time()
-        life.stop()
+        (life.kill if stop.kill else life.stop)()
         ideal = began + (stop.grace if stop.count else 0.0)
         if stop.finish and stop.count:
             await trio.sleep(BEFORE_RELEASE)
@@ -203,13 +218,16 @@ def _recall(subject: Subject, stop: Stop, model: ScriptedModel, home: Path, resu
     model.times()
     model.release()
     with subject.life(home, model.port, 0.0) as life:
+        result.again_s = life.started_in
         trio.run(_go_on, life, stop, model, finished, result)
 
 
 async def _go_on(life: Life, stop: Stop, model: ScriptedModel, finished: set[str], result: Stopped) -> None:
+    began = time.monotonic() - life.started_in
     await trio.sleep(RESUMES_WITHIN)
     resumed = model.times()
     result.wrong += [text for text in resumed if text.split()[-1] in finished]
+    result.resumed_s = min((one.head - began for one in resumed.values()), default=None)
     whole: set[str] = set()
     sessions = _sessions(stop)[:MOST_RECALLED]
     with trio.move_on_after(HELD_WITHIN):

@@ -1,4 +1,4 @@
-"""This gateway, as the process that people start."""
+"""Our own gateway, as the process that people start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .subject import KEY, Program, Subject
 
 
 class HermesTrio(Subject):
-    """This gateway."""
+    """Our own gateway."""
 
     name = "hermes-trio"
 

@@ -147,6 +147,10 @@ class Life:
         """Ask it to end."""
         self.process.send_signal(signal.SIGTERM)
 
+    def kill(self) -> None:
+        """Kill it."""
+        self.process.kill()
+
     def children(self) -> list[str]:
         """Return the names of the processes that came of it and run, without itself."""
         return [one.name() for one in _marked(self.marker) if one.pid != self.pid]
