@@ -66,9 +66,8 @@ def show(console: Console, measured: Sequence[Stopped], kinds: Sequence[str]) ->
         row = [[one for one in measured if (one.subject, one.stop) == (name, kind)] for name in names]
         table.add_row(kind, *map(_cell, row))
     console.print(table)
-    for one in measured:
-        if one.failed:
-            console.print(f"{one.subject}, {one.stop}: {one.failed}")
+    for subject, failed in dict.fromkeys((one.subject, one.failed) for one in measured if one.failed):
+        console.print(f"{subject}: {failed}")
 
 
 def _cell(rounds: Sequence[Stopped]) -> str:

@@ -86,8 +86,8 @@ class Stopped:
 def measure(subject: Subject, stop: Stop, model: ScriptedModel) -> Stopped:
     """Measure one stop of a program."""
     result = Stopped(subject.name, stop.name, stop.count)
-    if reason := subject.limits.get(stop.name):
-        result.failed = reason
+    if subject.uncut and stop.count and not (stop.finish or stop.kill):
+        result.failed = subject.uncut
         return result
     try:
         with subject.home() as home:

@@ -17,6 +17,7 @@ class Openclaw(Subject):
     """An assistant with many chats, written for Node."""
 
     name = "openclaw"
+    uncut = "it waits 315 s for running turns; only the unit of a systemd service shortens that"
     settings = "any number of agents at once, no channels, no tools of others"
 
     def prepare(self) -> str:

@@ -56,8 +56,8 @@ class Subject(ABC):
 
     name: str
     ready_path = "/health"
-    limits: Mapping[str, str] = {}
-    """The scenarios in which the program cannot take part, and why."""
+    uncut = ""
+    """The reason if the program cannot be made to cut turns."""
     settings = ""
     """Settings that were changed in its favour."""
     stores = True
