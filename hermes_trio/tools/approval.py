@@ -18,7 +18,7 @@ import trio
 from ..base.recent import Recent
 from ..state.tables import meta
 from ..state.tables.approvals import ALWAYS
-from .needs import kinds_of, shown_grants
+from .needs import is_allowed, kinds_of, shown_grants
 from .safety.judge import judge, places_here
 from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes, Verdict, one_command
 from .sandbox.views import NOTHING, Grants
@@ -53,10 +53,12 @@ class Permissions:
             await self.permit(command, place, cwd=cwd)
             return NOTHING
         network = place.config.terminal.network
-        if network == "off" and needs.network:
+        if network == "off" and (needs.network or needs.hosts):
             raise ToolFailed(f"The owner has turned the network off for commands. {_NO_WAY_AROUND}")
-        asked = msgspec.structs.replace(needs, network=needs.network and network == "ask")
-        granted = msgspec.structs.replace(needs, network=needs.network or network == "on")
+        asked, granted = needs, needs
+        if network == "on":
+            asked = msgspec.structs.replace(needs, network=False, hosts=())
+            granted = msgspec.structs.replace(needs, network=True, hosts=())
         kinds = dict(kinds_of(asked, command))
         if needs.everything and isinstance(verdict := await _judged(command, place, cwd), NeedsYes):
             kinds |= {kind: _stored_as(kind, command) for kind in verdict.kinds}
@@ -74,7 +76,7 @@ class Permissions:
             return
         always = {name.removeprefix(ALWAYS) for name, _ in await place.database.read(meta.every, ALWAYS)}
         allowed = always | self._of_session.get(place.session_id, set())
-        asked = {kind: name for kind, name in kinds.items() if name not in allowed}
+        asked = {kind: name for kind, name in kinds.items() if not is_allowed(name, allowed)}
         if asked:
             await self._ask(approval, asked, place)
 

@@ -1,7 +1,8 @@
 """Commands that the agent runs, each for as long as a block and in the sandbox of its session.
 
-Each has a row from its first moment on, so that the next life can find it after a kill, and a spool file with
-its output. This module may touch the table of processes, the sandbox and `host.processes`; it knows no turn.
+Each has a row from its first moment on, so that the next life can find it after a kill, a spool file with its
+output, and a proxy if it was granted hosts. This module may touch the table of processes, the sandbox and
+`host.processes`; it knows no turn.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ...tools.sandbox.session_sandbox import SessionSandbox
 from ...tools.sandbox.views import NOTHING, Grants, Room, login_directories
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
+from .egress_proxy import Reach, open_proxy, reach
 
 log = Log(__name__)
 
@@ -47,6 +49,8 @@ class CommandRunner:
     """The sandbox that this machine has."""
     work: Path
     """The work directory."""
+    reach: Reach = reach
+    """Connects the proxies of commands to hosts. Only tests hand in another one."""
 
     @property
     def confines(self) -> bool:
@@ -80,25 +84,15 @@ class CommandRunner:
         """Run a command of a session for as long as the block, in the sandbox with these grants. Leaving the
         block ends the child process and all its descendants."""
         home = self.home
-        if self.guard is None:
-            raise NotImplementedError("this gateway was opened without a guard: it starts no processes")
         process_id = process_id or home.world.new_id()
-        spool = home.path / "spools" / process_id
-        make_private_dir(spool.parent)
-        confined = await trio.to_thread.run_sync(
-            self.sandbox(session_id).confine, command, cwd, grants, abandon_on_cancel=True
-        )
-        environment = command_environment(os.environ, home.config.terminal.env_passthrough)
         process = None
         try:
-            async with running(
+            async with self._started(
+                session_id,
                 process_id,
-                confined.command,
-                cwd=confined.cwd,
-                env={**environment, **confined.variables},
-                spool=spool,
-                guard=self.guard,
-                ending=self.shutdown.begun,
+                command,
+                cwd=cwd,
+                grants=grants,
                 talk=background,
             ) as process:
                 row = processes.ProcessRow(
@@ -110,13 +104,50 @@ class CommandRunner:
                     joined(command),
                     background=background,
                     started_at=home.world.time(),
-                    spool=str(spool),
+                    spool=str(self._spool(process_id)),
                 )
                 await home.database.write(processes.add, row)
                 yield process
         finally:
             if process is not None and process.is_over:
                 await self._store_end(process_id, process)  # noqa: ASYNC102 - it shields its await
+
+    @asynccontextmanager
+    async def _started(
+        self,
+        session_id: str,
+        process_id: str,
+        command: Command,
+        *,
+        cwd: Path,
+        grants: Grants,
+        talk: bool,
+    ) -> AsyncIterator[ChildProcess]:
+        """Run a command in the sandbox of a session, with a proxy if it was granted hosts."""
+        if self.guard is None:
+            raise NotImplementedError("this gateway was opened without a guard: it starts no processes")
+        spool = self._spool(process_id)
+        make_private_dir(spool.parent)
+        environment = command_environment(os.environ, self.home.config.terminal.env_passthrough)
+        async with open_proxy(process_id, grants.hosts, self.reach) as channel:
+            confined = await trio.to_thread.run_sync(
+                self.sandbox(session_id).confine, command, cwd, grants, channel, abandon_on_cancel=True
+            )
+            async with running(
+                process_id,
+                confined.command,
+                cwd=confined.cwd,
+                env={**environment, **confined.variables},
+                spool=spool,
+                guard=self.guard,
+                ending=self.shutdown.begun,
+                talk=talk,
+                keep_open=() if channel is None else (channel,),
+            ) as process:
+                yield process
+
+    def _spool(self, process_id: str) -> Path:
+        return self.home.path / "spools" / process_id
 
     async def _store_end(self, process_id: str, process: ChildProcess) -> None:
         """Store the end of a process. An end that is not proven or cannot be stored is left to the next

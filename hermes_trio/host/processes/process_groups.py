@@ -185,6 +185,7 @@ async def running(
     ending: trio.Event,
     talk: bool = False,
     hear: bool = False,
+    keep_open: Sequence[int] = (),
     patience: Patience = PATIENCE,
     open_file: OpenFile = open_spool_file,
 ) -> AsyncIterator[ChildProcess]:
@@ -192,7 +193,8 @@ async def running(
 
     `group_id` is unique among all gateways of this machine and is the marker by which members are found. The
     output goes to the file `spool`. With `talk` the caller can write to the command; with `hear` its stdout
-    is the caller's to read and only its stderr goes to the file. `ending` is set when the gateway ends.
+    is the caller's to read and only its stderr goes to the file. The descriptors `keep_open` stay open in the
+    command. `ending` is set when the gateway ends.
     Raises `ProcessUnstartable`, before the block. A member that cannot be ended (it hangs in the kernel, it
     is another user's) is logged, and stays on the list of the guard.
     """
@@ -203,7 +205,7 @@ async def running(
         process = None
         try:
             await _open_spool(file, command, runner)
-            child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk, hear)
+            child = await _start(command, cwd, {**env, sweep.MARKER: group_id}, talk, hear, keep_open)
             # No checkpoint from here to the `finally` that ends it.
             group = _started_group(group_id, child.pid, guard)
             written = child.stderr if hear else child.stdout
@@ -296,7 +298,12 @@ async def _open_spool(file: Spool, command: Sequence[str] | str, runner: Runner)
 
 
 async def _start(
-    command: Sequence[str] | str, cwd: Path, env: Mapping[str, str], talk: bool, hear: bool
+    command: Sequence[str] | str,
+    cwd: Path,
+    env: Mapping[str, str],
+    talk: bool,
+    hear: bool,
+    keep_open: Sequence[int],
 ) -> trio.Process:
     try:
         return await trio.lowlevel.open_process(
@@ -309,6 +316,7 @@ async def _start(
             stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if hear else subprocess.STDOUT,
+            pass_fds=keep_open,
             **_OWN_SESSION,
         )
     except (OSError, ValueError) as error:

@@ -67,6 +67,10 @@ class AddressRefused(GatewayError):
         self.host = host
 
 
+class HostUnknown(AddressRefused):
+    """A host whose address cannot be found."""
+
+
 def is_public(address: Address) -> bool:
     """Return whether this address, and every address that it contains, is public."""
     if isinstance(address, ipaddress.IPv4Address):
@@ -93,32 +97,46 @@ async def look_up(host: str, port: int) -> list[str]:
 
 async def public_addresses(host: str, port: int, lookup: Lookup = look_up) -> list[Address]:
     """Return the addresses of a host if all of them are public. Raises `AddressRefused`."""
-    name = host.strip("[]").rstrip(".").casefold()
-    if (
-        not name
-        or name in _METADATA
-        or name.rpartition(".")[2] in _LOCAL_ENDINGS
-        or name.endswith(".home.arpa")
-    ):
+    if is_private_name(host):
         raise AddressRefused(host, "is a name of a private network, which tools may not reach.")
-    literal = _literal(name)
-    if literal is not None:
-        found = [literal]
-    else:
-        try:
-            with trio.fail_after(LOOKUP_SECONDS):
-                answers = await lookup(name, port)
-        except (OSError, UnicodeError) as error:
-            raise AddressRefused(host, f"cannot be found: {error}.") from error
-        except trio.TooSlowError:
-            raise AddressRefused(host, "cannot be found: the lookup takes too long.") from None
-        found = [ipaddress.ip_address(each) for each in dict.fromkeys(answers)]
-    if not found:
-        raise AddressRefused(host, "has no address.")
+    found = await addresses_of(host, port, lookup)
     for address in found:
         if not is_public(address):
             raise AddressRefused(host, "leads to a private network, which tools may not reach.")
     return found
+
+
+async def addresses_of(host: str, port: int, lookup: Lookup = look_up) -> list[Address]:
+    """Return the addresses of a host, public or not. Raises `HostUnknown`."""
+    name = _folded(host)
+    literal = _literal(name)
+    if literal is not None:
+        return [literal]
+    try:
+        with trio.fail_after(LOOKUP_SECONDS):
+            answers = await lookup(name, port)
+    except (OSError, UnicodeError) as error:
+        raise HostUnknown(host, f"cannot be found: {error}.") from error
+    except trio.TooSlowError:
+        raise HostUnknown(host, "cannot be found: the lookup takes too long.") from None
+    if not answers:
+        raise HostUnknown(host, "has no address.")
+    return [ipaddress.ip_address(each) for each in dict.fromkeys(answers)]
+
+
+def is_private_name(host: str) -> bool:
+    """Return whether a name is one of a private network, so that whoever reads it can see that."""
+    name = _folded(host)
+    return (
+        not name
+        or name in _METADATA
+        or name.rpartition(".")[2] in _LOCAL_ENDINGS
+        or name.endswith(".home.arpa")
+    )
+
+
+def _folded(host: str) -> str:
+    return host.strip("[]").rstrip(".").casefold()
 
 
 def _literal(name: str) -> Address | None:

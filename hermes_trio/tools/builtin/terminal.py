@@ -61,6 +61,7 @@ _MEANINGS = {
     ("curl", 7): "nothing answered there",
     ("curl", 22): "the server answered with an error",
     ("curl", 28): "it took too long",
+    ("curl", 56): "no data came, or the proxy refused a host that was not granted",
     ("pytest|py.test", 1): "tests failed",
     ("pytest|py.test", 5): "there were no tests",
     ("timeout", 124): "the command took too long",
@@ -90,9 +91,10 @@ class TerminalArguments(msgspec.Struct, frozen=True):
         list[Annotated[str, Meta(min_length=1, max_length=4096)]],
         Meta(
             max_length=8,
-            description="What it needs beyond its sandbox, which a person is asked to allow: `network`, "
-            "`write PATH`, or `everything`. It may read most files without, and write in the work directory "
-            "and in $TMPDIR.",
+            description="What it needs beyond its sandbox, which a person is asked to allow: `network HOST` "
+            "or `network HOST:PORT` for each host that it connects to by http or https (a proxy answers 403 "
+            "for all others), `network` for anything else, `write PATH`, or `everything`. It may read most "
+            "files without, and write in the work directory and in $TMPDIR.",
         ),
     ] = []
     notify_on_complete: Annotated[

@@ -7,6 +7,7 @@ change.
 | `choose` | the sandbox that this machine has, found by trying |
 | `bubblewrap`, `landlock` | the two sandboxes; `landlock_program` is started before a command |
 | `call_filter` | the system calls that are refused in both |
+| `granted_hosts`, `proxy_program` | hosts that a person has granted, and the way to them through a proxy |
 | `views` | the parts of the file system that a command cannot see, may read, or may write |
 
 The other tools import `session_sandbox` and `views`. The list of protected places is

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from . import proxy_program
 from .call_filter import common_filter, has_filter
 from .views import TEMPORARY, FileAccess, Grants, Room, Views, access_to, views_of
 
@@ -24,12 +25,17 @@ _CAPABILITIES_OF_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSE
 """Root keeps what it needs for files of other users in its work directory."""
 
 
-def command_line(command: Sequence[str], cwd: Path, room: Room, grants: Grants) -> list[str]:
-    """Return the command line that runs a command in this sandbox. `cwd` is a path in the sandbox."""
+def command_line(
+    command: Sequence[str], cwd: Path, room: Room, grants: Grants, channel: int | None = None
+) -> list[str]:
+    """Return the command line that runs a command in this sandbox. `cwd` is a path in the sandbox, and
+    `channel` the one to its proxy."""
+    if channel is not None:
+        command = proxy_program.command_line(command, channel, own_network=False)
     views = views_of(room, grants)
     views = {**views, **dict.fromkeys(_sockets(views), FileAccess.HIDDEN)}
     return [
-        *(_with_filter(room.scratch) if has_filter() else (PROGRAM,)),
+        *(_with_filter(room.scratch, channel) if has_filter() else (PROGRAM,)),
         *_NAMESPACES,
         *(() if grants.network else ("--unshare-net",)),
         *_rights(),
@@ -40,14 +46,17 @@ def command_line(command: Sequence[str], cwd: Path, room: Room, grants: Grants) 
     ]
 
 
-def _with_filter(scratch: Path) -> Iterator[str]:
-    """Yield the program with the filter of system calls, which it reads from a descriptor."""
+def _with_filter(scratch: Path, channel: int | None) -> Iterator[str]:
+    """Yield the program with the filter of system calls, which it reads from a descriptor: not the one of the
+    channel to the proxy, and one of those that every shell can open."""
+    number = "8" if channel == 9 else "9"
     path, content = scratch / "calls", common_filter()
     if not path.exists() or path.read_bytes() != content:
         new = path.with_name(f"calls-{threading.get_ident()}")
         new.write_bytes(content)
         new.replace(path)
-    yield from ("/bin/sh", "-c", 'exec 9<"$0" && exec "$@"', str(path), PROGRAM, "--seccomp", "9")
+    open_file = f'exec {number}<"$0" && exec "$@"'
+    yield from ("/bin/sh", "-c", open_file, str(path), PROGRAM, "--seccomp", number)
 
 
 def _rights() -> Iterator[str]:

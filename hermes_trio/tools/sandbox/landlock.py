@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...base.errors import GatewayError
 from ..safety.protected_paths import own_program_directories
-from . import landlock_program
+from . import landlock_program, proxy_program
 from .call_filter import full_filter
 from .views import TEMPORARY, FileAccess, Grants, Room, Views, login_directories, views_of
 
@@ -34,8 +34,10 @@ class TooManyPlaces(GatewayError):
         )
 
 
-def command_line(command: Sequence[str], room: Room, grants: Grants) -> list[str]:
-    """Return the command line that runs a command in this sandbox. Raises `TooManyPlaces`."""
+def command_line(command: Sequence[str], room: Room, grants: Grants, channel: int | None = None) -> list[str]:
+    """Return the command line that runs a command in this sandbox. `channel` is the one to its proxy: the
+    command has a network of its own then, because the kernel could only allow a port, of every host. Raises
+    `TooManyPlaces`."""
     kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
     views = {**{path: _shared(path, kept) for path in TEMPORARY}, **views_of(room, grants)}
     read, write = rules_of(views, kept)
@@ -45,13 +47,14 @@ def command_line(command: Sequence[str], room: Room, grants: Grants) -> list[str
             "read": read,
             "write": write,
             "devices": [f"/dev/{name}" for name in _DEVICES],
-            "calls": full_filter(network=grants.network).hex(),
+            "calls": full_filter(network=grants.network or channel is not None).hex(),
         }
     )
     if len(rules) > LONGEST_RULES:
         raise TooManyPlaces
     program = Path(landlock_program.__file__)
-    return [sys.executable, "-I", "-S", str(program), rules, *command]
+    line = [sys.executable, "-I", "-S", str(program), rules, *command]
+    return line if channel is None else proxy_program.command_line(line, channel, own_network=True)
 
 
 def _shared(path: str, kept: Collection[str]) -> FileAccess:

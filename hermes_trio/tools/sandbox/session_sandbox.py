@@ -95,21 +95,27 @@ class SessionSandbox:
     def _has_own_tmp(self) -> bool:
         return self.kind is SandboxKind.BUBBLEWRAP
 
-    def confine(self, command: Sequence[str] | str, cwd: Path, grants: Grants = NOTHING) -> ConfinedCommand:
-        """Return a command as it is started, and make the directories that it needs. Raises
-        `ProcessUnstartable`."""
+    def confine(
+        self,
+        command: Sequence[str] | str,
+        cwd: Path,
+        grants: Grants = NOTHING,
+        channel: int | None = None,
+    ) -> ConfinedCommand:
+        """Return a command as it is started, and make the directories that it needs. `channel` is the
+        descriptor of the channel to its proxy, if it was granted hosts. Raises `ProcessUnstartable`."""
         make_private_dir(self.temporary)
         os.utime(self.room.scratch)  # the time of the last command, by which it is kept
         if not self.confines or grants.everything:
             return ConfinedCommand(command, cwd, {})
         words = [shutil.which("bash") or "sh", "-c", command] if isinstance(command, str) else command
         if self.kind is SandboxKind.LANDLOCK:
-            line = landlock.command_line(words, self.room, grants)
+            line = landlock.command_line(words, self.room, grants, channel)
             return ConfinedCommand(line, cwd, self._variables())
         if not self.outside(cwd).is_dir():  # bubblewrap would say it in words of its own
             problem = f"cannot work in {cwd} (No such file or directory)"
             raise DirectoryUnusable("shell command", problem, "Choose a directory that exists")
-        line = bubblewrap.command_line(words, cwd, self.room, grants)
+        line = bubblewrap.command_line(words, cwd, self.room, grants, channel)
         return ConfinedCommand(line, Path("/"), self._variables())
 
     def _variables(self) -> dict[str, str]:

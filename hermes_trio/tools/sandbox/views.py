@@ -29,6 +29,7 @@ from ..safety.protected_paths import (
     own_program_directories,
     places_named,
 )
+from .granted_hosts import Host
 
 DEPTH = 8
 """Directories below a writable one in which protected places are looked for."""
@@ -52,6 +53,8 @@ class Grants(msgspec.Struct, frozen=True):
     """Rights of a command beyond its sandbox, which a person or the configuration has given."""
 
     network: bool = False
+    hosts: tuple[Host, ...] = ()
+    """The hosts that it may reach without the network."""
     writable: tuple[Path, ...] = ()
     everything: bool = False
     """True if it runs outside of the sandbox."""

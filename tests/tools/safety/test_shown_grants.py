@@ -18,6 +18,7 @@ from hermes_trio.tools.approval import Permissions
 from hermes_trio.tools.background_process import BackgroundProcess
 from hermes_trio.tools.builtin.process import Processes
 from hermes_trio.tools.needs import needed
+from hermes_trio.tools.sandbox.granted_hosts import Host
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind
 from hermes_trio.tools.sandbox.views import Grants
 from hermes_trio.tools.tool import Approval, ToolFailed
@@ -71,6 +72,12 @@ async def granted(desk: Asked, permissions: Permissions, *needs: str, cwd: Path 
     ("needs", "grants"),
     [
         (["network"], ["network"]),
+        (["network example.org"], ["network example.org"]),
+        (
+            ["network Example.org.", "network [2606:4700::1111]:8443"],
+            ["network example.org", "network [2606:4700::1111]:8443"],
+        ),
+        (["network example.org", "network"], ["network"]),
         (["write ../site"], ["write {top}/site"]),
         (["write ../site", "network"], ["network", "write {top}/site"]),
         (["everything", "network"], ["everything: it runs outside of the sandbox"]),
@@ -95,6 +102,47 @@ async def test_a_person_is_also_shown_what_was_allowed_before(desk: Asked) -> No
     desk.config = GatewayConfig(terminal=TerminalConfig(network="on"))
     await granted(desk, Permissions(), "write ../site")
     assert desk.shown[-1].grants == ("network", f"write {desk.cwd.parent}/site")
+
+
+@pytest.mark.parametrize("answer", ["session", "always"])
+async def test_a_yes_for_a_host_is_for_this_host_only(desk: Asked, answer: str) -> None:
+    permissions = Permissions()
+    desk.answer = answer
+    first = await granted(desk, permissions, "network example.org")
+    assert (first.network, first.hosts) == (False, (Host("example.org"),))
+    assert desk.shown[-1].description == "This connects to example.org."
+    assert await granted(desk, permissions, "network example.org") == first
+    assert len(desk.shown) == 1, "it was allowed before"
+    for other in ("network other.org", "network example.org:22", "network sub.example.org", "network"):
+        desk.answer = None
+        with pytest.raises(ToolFailed, match="That needs a person's yes"):
+            await granted(desk, permissions, other)
+    desk.answer = "session"
+    await granted(desk, permissions, "network")
+    asked = len(desk.shown)
+    await granted(desk, permissions, "network other.org")
+    assert len(desk.shown) == asked, "the whole network was allowed before"
+
+
+async def test_the_setting_of_the_network_holds_for_single_hosts(desk: Asked) -> None:
+    desk.config = GatewayConfig(terminal=TerminalConfig(network="off"))
+    with pytest.raises(ToolFailed, match="turned the network off"):
+        await granted(desk, Permissions(), "network example.org")
+    desk.config = GatewayConfig(terminal=TerminalConfig(network="on"))
+    assert await granted(desk, Permissions(), "network example.org") == Grants(network=True)
+    assert desk.shown == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8642", "127.0.0.1", "127.3.2.1:80", "[::1]"])
+async def test_this_machine_is_no_host_that_can_be_granted(desk: Asked, host: str) -> None:
+    with pytest.raises(ToolFailed, match="is this machine, which is reached with `network` only"):
+        await granted(desk, Permissions(), f"network {host}")
+
+
+@pytest.mark.parametrize("host", ["https://example.org", "*.example.org", "example.org/page", "a b", "127.1"])
+async def test_a_need_that_names_no_host_is_refused(desk: Asked, host: str) -> None:
+    with pytest.raises(ToolFailed, match="is no host"):
+        await granted(desk, Permissions(), f"network {host}")
 
 
 async def test_a_grant_with_a_secret_of_the_gateway_is_not_asked_for(desk: Asked) -> None:
