@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..base.errors import ConfigInvalid
@@ -41,7 +41,12 @@ def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
         yield Finding("warning", text, "Set terminal.cwd to a directory for the agent's work.")
     else:
         yield Finding("ok", f"commands work in {work}")
+    if available.confines:
+        yield from _missing_paths("terminal.writable", config.terminal.writable)
+        yield from _missing_paths("terminal.readable", config.terminal.readable)
 
 
-def _holds_login(directory: Path) -> bool:
-    return any(Path(login).is_relative_to(directory) for login in login_directories())
+def _missing_paths(key: str, paths: Iterable[str]) -> Iterator[Finding]:
+    for path in paths:
+        if not Path(path).expanduser().exists():
+            yield Finding("warning", f"{key}: there is no {path}", "Make it, or remove it from config.yaml.")

@@ -105,7 +105,10 @@ class Web:
         logins = BrowserLogins(home.database, home.world)
         await logins.load()
         auth = Auth(key, self._config.host, port, home.world, logins)
-        changes = ChangeFeed(partial(gateway_status, home.board, shutdown.control, running, home.world))
+        warning = gateway.work.background.commands.warning
+        changes = ChangeFeed(
+            partial(gateway_status, home.board, shutdown.control, running, home.world, warning)
+        )
         handlers = self._handlers(gateway, auth, changes)
         with home.worker("sender") as runner:
             guard = RouteGuard(auth, OwnerCheck(runner, children=self._owns_process))
@@ -155,7 +158,15 @@ class Web:
         handlers = (
             PageRoutes(auth),
             LoginRoutes(auth),
-            HealthRoutes(self._version, home.path, database, board, control, running),
+            HealthRoutes(
+                self._version,
+                home.path,
+                database,
+                board,
+                control,
+                running,
+                work.background.commands.warning,
+            ),
             MetricsRoutes(metrics, auth),
             SessionRoutes(home, work, open_questions, changes),
             MessageRoutes(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import KEY, People, picture
+from tests.browser.conftest import KEY, People, gateway_in, picture
 from tests.machine import HERMES, environment
 
 pytestmark = pytest.mark.timeout(240)
@@ -65,3 +66,26 @@ def test_the_address_of_an_unknown_conversation_says_so(people: People) -> None:
     for path in ("/#gone", "/#%zz"):
         page = people.somebody(path)
         expect(page.get_by_role("heading", name="There is no such conversation")).to_be_visible()
+
+
+def test_the_page_warns_while_nothing_confines_the_commands_of_the_agent(
+    browser: Browser, tmp_path: Path
+) -> None:
+    def unconfined(home: Path) -> None:
+        with (home / "config.yaml").open("a") as config:
+            config.write("terminal: {sandbox: off}\n")
+
+    with gateway_in(tmp_path, before=unconfined) as gateway:
+        people = People(browser, gateway)
+        banner = people.somebody().locator("#banner")
+        expect(banner).to_have_text(
+            "No sandbox confines the commands of the agent. Remove terminal.sandbox: off from config.yaml."
+        )
+        picture(people.somebody(), "unconfined")
+        people.leave()
+
+
+def test_the_page_does_not_warn_of_a_sandbox(people: People) -> None:
+    page = people.somebody()
+    expect(page.locator("#status-text")).to_have_text("Ready")
+    expect(page.locator("#banner")).to_be_hidden()

@@ -381,3 +381,19 @@ async def test_a_new_installation_has_no_warnings_before_during_and_after_a_run(
         await hermes("stop", environ=environ)
         await life.ended()
     await finds_nothing()
+
+
+def test_doctor_warns_of_paths_for_commands_that_do_not_exist(
+    broken_home: BrokenHome, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").mkdir()
+    with (broken_home.home / "config.yaml").open("a") as config:
+        config.write(
+            f"terminal: {{writable: [{tmp_path}/notes, {tmp_path}/gone], readable: [~/.config/gone]}}\n"
+        )
+    warnings = [one for one in broken_home.finding("warning") if one.startswith("terminal.")]
+    remedy = "Make it, or remove it from config.yaml."
+    assert warnings == [
+        f"terminal.writable: there is no {tmp_path}/gone. {remedy}",
+        f"terminal.readable: there is no ~/.config/gone. {remedy}",
+    ]

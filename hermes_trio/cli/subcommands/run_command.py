@@ -170,11 +170,10 @@ def _print(text: str) -> None:
 
 def _print_sandbox(commands: CommandRunner) -> None:
     """Print what confines the commands of the agent, and where they work."""
-    available = commands.available
-    if available.confines:
-        _print(f"Commands: under {available.kind}, in {commands.work}")
+    if commands.warning is None:
+        _print(f"Commands: under {commands.available.kind}, in {commands.work}")
     else:
-        _print(f"warning: no sandbox confines the commands of the agent. {available.remedy}")
+        _print(f"warning: {commands.warning}")
 
 
 def _print_next_steps(home: Path, watched_by: Supervisor, web: Web) -> None:

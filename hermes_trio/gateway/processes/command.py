@@ -57,6 +57,11 @@ class CommandRunner:
         """True if commands run in a sandbox."""
         return self.available.confines
 
+    @property
+    def warning(self) -> str | None:
+        """A sentence for the owner if commands run and nothing confines them."""
+        return None if self.guard is None else self.available.warning
+
     def sandbox(self, session_id: str) -> SessionSandbox:
         """Return the sandbox of a session."""
         home, terminal = self.home.path, self.home.config.terminal

@@ -43,6 +43,11 @@ class Available:
         """The way to get a sandbox, or a better one."""
         return REMEDY if self.refused else "Remove terminal.sandbox: off from config.yaml."
 
+    @property
+    def warning(self) -> str | None:
+        """A sentence for the owner, with the remedy, if there is no sandbox."""
+        return None if self.confines else f"No sandbox confines the commands of the agent. {self.remedy}"
+
 
 NO_SANDBOX = Available(SandboxKind.OFF, {})
 

@@ -30,6 +30,8 @@ class HealthRoutes:
     board: StatusBoard
     control: Control
     running: RunningTurns
+    warning: str | None
+    """A sentence for the owner, with the remedy."""
 
     async def health(self, request: Request) -> Response:
         """`GET /health`: 200 while the gateway is alive."""
@@ -43,7 +45,7 @@ class HealthRoutes:
 
     async def detailed(self, request: Request) -> Response:
         """`GET /health/detailed`: the state of the gateway, the number of running turns, and its last
-        ending."""
+        ending. `warning` is a sentence with a remedy if nothing confines the commands of the agent."""
         status = self.board.status
         last = await self.database.read(endings.latest)
         return json_response(
@@ -57,6 +59,7 @@ class HealthRoutes:
                 "platforms": status.platforms,
                 "held": self.control.held,
                 "damaged_databases": [one.name for one in damaged_copies(self.home / "gateway.db")],
+                "warning": self.warning,
                 "last_ending": _ending(last) if last is not None else None,
             }
         )

@@ -106,9 +106,9 @@ async def note_gateway(feed: ChangeFeed, board: StatusBoard) -> None:
 
 
 def gateway_status(
-    board: StatusBoard, control: Control, running: RunningTurns, world: World
+    board: StatusBoard, control: Control, running: RunningTurns, world: World, warning: str | None
 ) -> dict[str, Any]:
-    """Return the event that says how the gateway is."""
+    """Return the event that says how the gateway is. `warning` is for its owner."""
     status, ending = board.status, control.current
     return {
         "event": "gateway.changed",
@@ -121,4 +121,5 @@ def gateway_status(
         "deadline": status.deadline,
         "active_agents": len(running),
         "platforms": status.platforms,
+        "warning": warning,
     }

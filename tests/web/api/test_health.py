@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 
+import msgspec
 import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.host.home.markers import DRAIN_REQUEST
+from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.platform.contract import CredentialsRefused
 from hermes_trio.testing import Script
 from tests.web.conftest import WebStage, hearing
@@ -26,9 +30,25 @@ async def test_a_gateway_is_alive_and_ready_and_has_details(web_stage: WebStage)
         assert detailed["version"] == "1.2.3"
         assert detailed["platforms"]["memory"]["state"] == "connected"
         assert detailed["last_ending"] is None
+        assert detailed["warning"] is None, "this gateway runs no commands"
     async with web_stage.served() as (_, http):
         last = (await http.get("/health/detailed")).json()["last_ending"]
         assert (last["kind"], last["cause"], last["asked_by"]) == ("stop", "planned", "the story")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes are Linux's")
+async def test_a_gateway_warns_while_nothing_confines_its_commands(web_stage: WebStage) -> None:
+    web_stage.guarded = open_guard
+    for sandbox, warned in (("off", True), ("landlock", False)):
+        terminal = TerminalConfig(sandbox=sandbox)  # type: ignore[arg-type]
+        web_stage.config = msgspec.structs.replace(web_stage.config, terminal=terminal)
+        async with web_stage.served() as (_, http), hearing(http) as heard:
+            await heard.until("gateway.changed")
+            [told] = {data["warning"] for data in heard.changes if data["event"] == "gateway.changed"}
+            assert told == (await http.get("/health/detailed")).json()["warning"]
+            assert (told is not None) == warned
+            if warned:
+                assert "Remove terminal.sandbox: off from config.yaml." in told
 
 
 async def test_a_draining_gateway_is_alive_and_not_ready_and_begins_no_turn(web_stage: WebStage) -> None:

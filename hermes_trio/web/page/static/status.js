@@ -51,7 +51,7 @@ function sentence() {
     return ["warn", `The gateway ${what}.${rest} What you write meanwhile is kept and sent when it is back.`];
   }
   if (gateway.held) return ["warn", "The gateway is held and begins nothing new. What you write is kept and sent when it continues."];
-  return null;
+  return gateway.warning ? ["warn", gateway.warning] : null;
 }
 
 // A restart takes some seconds. After a minute it may have failed.
