@@ -24,7 +24,7 @@ from ..approval import Permissions
 from ..background_process import BackgroundProcess
 from ..needs import shown_grants
 from ..output import MARGIN, after_margin, cleaned, fitted, latest
-from ..safety.process_input import InputReader, is_answer, is_remote, is_whole, reader_of
+from ..safety.process_input import InputReader, completed, is_answer, is_remote, is_whole, reader_of
 from ..safety.verdict import INPUT, one_command
 from ..sandbox.views import NOTHING
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
@@ -213,7 +213,8 @@ async def _permit(
         case InputReader.SHELL:
             before = f"{background.command}\n{given.judged}"
             cwd = await trio.Path.home() if is_remote(background.command) else background.cwd
-            await permissions.permit(statement, place, cwd=Path(cwd), after=before, shown=shown)
+            whole = completed(statement)
+            await permissions.permit(whole, place, cwd=Path(cwd), after=before, shown=shown)
             if is_whole(before + statement):
                 given.judged, given.open = given.judged + statement, ""
             else:

@@ -132,10 +132,7 @@ class Terminal:
         limit = arguments.timeout or min(int(place.config.terminal.timeout), LONGEST_WAIT)
         if limit > LONGEST_WAIT:
             raise ToolFailed(f"The longest timeout is {LONGEST_WAIT} s. Use background=true, then `process`.")
-        try:
-            commands = commands_of(arguments.command)
-        except UnreadableCommand:
-            commands = []  # the judge says so to the person who has to allow it
+        commands = await trio.to_thread.run_sync(_commands_of, arguments.command, abandon_on_cancel=True)
         if not arguments.background and (why := _why_not_in_foreground(commands)):
             raise ToolFailed(why)
         cwd = await self._directory(arguments, place)
@@ -208,6 +205,15 @@ async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path, gran
     return Result(text)
 
 
+def _commands_of(command: str) -> list[ShellCommand]:
+    """Return the commands of a line; none if it cannot be read, which the judge says to the person who has to
+    allow it. It may take a second; call it in a thread."""
+    try:
+        return commands_of(command)
+    except UnreadableCommand:
+        return []
+
+
 def _why_not_in_foreground(commands: list[ShellCommand]) -> str | None:
     """Return why a command does not belong in the foreground, in words for a model; None if it does."""
     names = {command.texts[0].rpartition("/")[2] for command in commands if command.words}
@@ -216,11 +222,11 @@ def _why_not_in_foreground(commands: list[ShellCommand]) -> str | None:
             f"{min(got)} does not work here: processes that a command leaves running are killed with it. "
             "Use background=true."
         )
-    if commands and commands[-1].operator == "&":
+    if commands and commands[-1].in_background:
         return "A command that ends in & would be killed at once. Use background=true and leave out the &."
     for command in commands:
         text = " ".join(command.texts)
-        if command.operator != "&" and _RUNS_ON.match(text) and not _ASKS_ONLY.search(text):
+        if not command.in_background and _RUNS_ON.match(text) and not _ASKS_ONLY.search(text):
             return f"This does not end by itself: {text[:100]}. Use background=true, then `process`."
     return None
 

@@ -9,10 +9,13 @@ other modules of this package are its own.
 | `NeedsYes` | it may do harm that is hard to undo: a person is asked, and told which kind of harm |
 | `Free` | no rule objects to it |
 
-A command line is read as its shell would read it (`shell`), and each command in it is judged, wherever it
-stands: after `sudo`, `env` or `xargs`, in a `sh -c`, in a text that is piped into a shell. A line that cannot
-be read is never free. This is a guard against mistakes, and against text that talks a model into them. It is
-no sandbox: a program that is written and then run can do anything.
+It is asked where the kernel confines nothing: without a sandbox, for a command that asks for `everything`,
+and for input to a process that is not confined. It is a question to a person, for mistakes and for text that
+talks a model into harm. It is no wall: a program that is written and then run can do anything.
+
+A command line is read by its tree (`grammar`, `shell`), and each command in it is judged by a table
+(`rules`), wherever it stands: after `sudo`, `env` or `xargs`, in a `sh -c`. What only running the line would
+tell needs a yes, as does a line that cannot be read; neither yes is for another line.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from .command_line import LONGEST, ShellCommand, UnreadableCommand, normalised
 from .judged_paths import Places, places_here
 from .script_judge import ScriptJudge
 from .shell import commands_of
-from .verdict import UNREADABLE, Assessment, Blocked, Free, NeedsYes, Verdict
+from .verdict import UNREADABLE, Blocked, Free, NeedsYes, Verdict
 
 __all__ = ["LONGEST", "Places", "ShellCommand", "UnreadableCommand", "commands_of", "judge", "places_here"]
 
@@ -35,20 +38,21 @@ def judge(command: str, places: Places, after: str = "") -> Verdict:
     # The text is judged twice: as the shell reads it, and as it looks to a person, which may be what was
     # meant.
     texts = dict.fromkeys(((after, command), (normalised(after), normalised(command))))
-    assessments = [_assessment(before, text, places) for before, text in texts]
-    for reason in (one.refused for one in assessments):
+    judged = [_judged(before, text, places) for before, text in texts]
+    for reason in (one.refused for one in judged):
         if reason is not None:
             return Blocked(reason)
-    kinds = dict.fromkeys(kind for one in assessments for kind in one.kinds)
+    kinds = dict.fromkeys(kind for one in judged for kind in one.kinds)
     return NeedsYes(tuple(kinds)) if kinds else Free()
 
 
-def _assessment(before: str, text: str, places: Places) -> Assessment:
+def _judged(before: str, text: str, places: Places) -> ScriptJudge:
     script = ScriptJudge(places)
     try:
         if _FORK_BOMB.search(re.sub(r"\s+", "", before + text)):
-            script.assessment.refuse("it starts processes without end")
-        script.judge(before + text, {}, 0, known=len(commands_of(before, places.variables)))
+            script.refuse("it starts processes without end")
+        known = len(commands_of(before, places.variables)) if before else 0
+        script.judge(before + text, known=known)
     except UnreadableCommand:
-        script.assessment.ask(UNREADABLE)
-    return script.assessment
+        script.ask(UNREADABLE)
+    return script

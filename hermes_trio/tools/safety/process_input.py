@@ -7,39 +7,41 @@ r"""Judging of input for a running process, before the process gets it. Pure.
 | any other program, which may evaluate what it reads | needs a yes, with the whole text shown |
 
 A plain answer (`y`, `no`, a number, an empty line) is free for every program, because it does nothing in any
-language. A statement that is sent in pieces is judged as a whole with each piece. A shell whose input has
-started an interpreter counts as another program from then on.
+language. A statement that is sent in pieces is judged as a whole with each piece, as if it ended there. A
+shell whose input has started an interpreter counts as another program from then on.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from enum import Enum, auto
 
-from .argv import after_options, operands_of
+from . import rules
 from .command_line import ShellCommand, UnreadableCommand, named
-from .command_tables import RUN_CONTAINERS, SHELLS, SQL_CLIENTS, WRAPPERS, command_name
-from .interpreters import PROGRAMS, code_of
 from .shell import commands_of
 
 _DATA = named(
     "cat tac tee grep egrep fgrep rg wc sort uniq head tail cut tr jq rev nl od base64 md5sum sha256sum "
-    "read echo printf true false : sleep date cd pwd ls mkdir touch seq wait kill exit for mkfifo"
+    "read echo printf true false : sleep date cd pwd ls mkdir touch seq wait kill exit mkfifo function"
 )
 """Commands that do not evaluate their input."""
-_REPLS = SQL_CLIENTS | named(
+_EVALUATE = rules.SQL_CLIENTS | named(
     "irb ghci gdb lldb julia r scala iex erl mongosh mongo redis-cli bc dc telnet nc ncat netcat socat xargs "
     "parallel at batch . source expect ssh"
 )
 """Commands that evaluate their input, or pass it on, whatever their arguments are."""
-_STARTS = named("exec nohup command")
-_SSH_WITH_VALUE = "bcDEeFIiJLlmOopQRSWw"
 _COMPUTES = re.compile(r"\(\(|\$\[|\$\{|\bPATH=")
 """Text by which a shell evaluates expressions, and the commands in a variable; or by which it finds other
 programs."""
 _ANSWER = r"(?:y|n|yes|no|q|quit|exit|\d{1,9})?"
 _ANSWERS = re.compile(rf"(?:{_ANSWER}\n)*{_ANSWER}", re.IGNORECASE)
-_SHELL_OPTION = re.compile(r"-[abd-zA-Z]+|--(?:login|norc|noprofile|posix)")
+_SHELL_LINE = re.compile(
+    rf"(?:(?:exec|nohup|command) )*(?:(?:/usr)?/bin/)?(?:{'|'.join(rules.SHELLS)})"
+    r"(?: (?:-[abd-zA-Z]+|--login|--norc|--noprofile|--posix))*|ssh(?: -\w)* [^ -][^ ]*"
+)
+_ENDS = (":;done", ":;fi", ":;}", ":;;esac", "'", '"')
+_HERE = re.compile(r"<<-?\s*['\"]?(\w+)")
 _PROBE = "hermes_probe"
 
 
@@ -58,8 +60,12 @@ def reader_of(command: str, given: str = "") -> InputReader:
         commands, earlier = commands_of(command), commands_of(given)
     except UnreadableCommand:
         return InputReader.UNKNOWN
-    others = [one for one in commands if not _is_data(one)]
-    if _COMPUTES.search(command) or not is_whole(f"{command}\n"):
+    others = [
+        one
+        for one in commands
+        if (one.texts and one.texts[0] not in _DATA) or one.texts[:2] == ["printf", "-v"]
+    ]
+    if _COMPUTES.search(command):
         return InputReader.UNKNOWN
     if not others:
         return InputReader.DATA
@@ -76,7 +82,17 @@ def is_whole(text: str) -> bool:
         last = commands_of(text + _PROBE)[-1]
     except UnreadableCommand:
         return False
-    return last.texts == [_PROBE] and not last.is_piped
+    return last.texts == [_PROBE] and not last.input.is_piped
+
+
+def completed(text: str) -> str:
+    """Return a text that ends within a statement with the end of that statement, so that it can be judged."""
+    ends = [f"\n{end}\n" for end in (*_ENDS, *_HERE.findall(text)[-1:])]
+    for end in ("", *ends, *(f"{inner}{outer}" for inner in ends for outer in ends)):
+        with suppress(UnreadableCommand):
+            commands_of(text + end)
+            return text + end
+    return text
 
 
 def is_answer(text: str) -> bool:
@@ -86,44 +102,24 @@ def is_answer(text: str) -> bool:
 
 def is_remote(command: str) -> bool:
     """Return whether the shell that this command starts runs on another machine."""
-    return any(command_name(one.texts[0]) == "ssh" for one in commands_of(command) if one.words)
-
-
-def _is_data(command: ShellCommand) -> bool:
-    words = [text for text in command.texts if not re.match(r"[A-Za-z_]\w*\+?=", text)]
-    return not words or (words[0] in _DATA and words[:2] != ["printf", "-v"])
+    return any(one.texts[:1] == ["ssh"] for one in commands_of(command))
 
 
 def _is_shell(command: ShellCommand) -> bool:
     """Return whether this is a shell that reads its commands from our input."""
-    if any("<" in operator for operator, _ in command.redirects) or command.body:
-        return False
-    if command.is_piped and (command.source is None or command.source.texts != ["cat"]):
-        return False
-    words = command.texts
-    while words and words[0] in _STARTS:
-        words = words[1:]
-    if words[:1] == ["ssh"]:
-        return len(after_options(words[1:], _SSH_WITH_VALUE)) == 1
-    is_named = bool(words) and words[0].removeprefix("/usr").removeprefix("/bin/") in SHELLS
-    return is_named and all(
-        re.fullmatch(r"-[abd-zA-Z]+|--(?:login|norc|noprofile|posix)", one) for one in words[1:]
-    )
+    source = command.input.source
+    ours = command.reads_ours or (source is not None and source.texts == ["cat"] and source.reads_ours)
+    return ours and _SHELL_LINE.fullmatch(" ".join(command.texts)) is not None
 
 
 def _takes_over(command: ShellCommand) -> bool:
     """Return whether a command that a shell was given reads the rest of the shell's input as code."""
-    if command.is_piped or command.body or any("<" in operator for operator, _ in command.redirects):
-        return False
     texts = command.texts
-    runs_others = bool(texts) and (
-        command_name(texts[0]) in WRAPPERS or command_name(texts[0]) in RUN_CONTAINERS
-    )
+    runs_others = texts and texts[0].rpartition("/")[2] in rules.WRAPPERS | rules.CONTAINER_COMMANDS
     for at, text in enumerate(texts if runs_others else texts[:1]):
-        name, args = command_name(text), texts[at + 1 :]
-        if name in _REPLS:
-            return True
-        reads_code = not operands_of(args) or bool({"-", "-i"} & set(args))
-        if PROGRAMS.fullmatch(name) and reads_code and code_of(name, command.words[at:]) is None:
+        name, args = text.rpartition("/")[2].lower(), texts[at + 1 :]
+        reads_code = not rules.operands_of(args) or {"-", "-i"} & set(args)
+        is_program = rules.PROGRAMS.fullmatch(name) and reads_code and rules.code_at(name, args) is None
+        if command.reads_ours and (name in _EVALUATE or is_program):
             return True
     return False

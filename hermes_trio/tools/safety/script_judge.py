@@ -1,358 +1,391 @@
 """Judge every command of a script, and the commands that they run in turn. Pure.
 
 Judged here are the commands that run others: wrappers such as `sudo` and `xargs`, shells, interpreters of
-other languages, `find`, containers, `git`. For all others see `rules_by_command`.
+other languages, `find`, containers, `git`. For all others see `rules`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from .argv import after_options, has_long, letters_of, operands_of, placeholder_of, takes_next
-from .code_sources import JudgeText, judge_file, judge_input, judge_output
-from .command_line import UNKNOWN, UNSET, ShellCommand, UnreadableCommand, Word
-from .command_tables import (
-    ALL,
-    EVALUATES,
-    LONG_WITH_VALUE,
-    READ_COMMANDS,
-    RUN_CONTAINERS,
-    SQL_CLIENTS,
-    WRAPPERS,
-    command_name,
-    is_fetched_or_decoded,
-)
-from .interpreters import PROGRAMS, changes_files, changes_tables, code_of, runs_commands, strings_of
+from . import rules
+from .command_line import NO_INPUT, UNKNOWN, UNSET, Input, UnreadableCommand, Word
 from .judged_paths import Places
-from .rules_by_command import git_config, judge_by_name, lifecycle
 from .shell import commands_of
-from .verdict import (
-    CODE,
-    CONTAINERS,
-    FOUND,
-    FRESH,
-    GIT,
-    RECURSIVE,
-    REMOTE,
-    SCHEDULE,
-    SQL,
-    SUDO,
-    UNSEEN,
-    Assessment,
-)
+from .verdict import CODE, FOUND, FRESH, GATEWAY, KILLS, OURSELVES, PROTECTED, RECURSIVE, REMOTE, UNSEEN
 
 DEEPEST = 8
+NONE: Mapping[str, str] = MappingProxyType({})
 
-_SSH_WITH_VALUE = "bcDEeFIiJLlmOopQRSWw"
-_GIT_RUNS = {("submodule", "foreach"), ("bisect", "run"), ("rebase", "-x"), ("rebase", "--exec")}
+_STDIN = re.compile(r"-|/dev/stdin|(?:/dev|/proc/(?:self|\d+))/fd/\d+")
+"""File names by which an interpreter is told to read its program from its input."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_SSH_OPTION = re.compile(r"-\w*[bcDEeFIiJLlmOopQRSWw]")
+_SHELL_OPTION = re.compile(r"[-+][oO]|--rcfile|--init-file")
+_TAKES_TEXT = re.compile(r"-[a-zA-Z]*c[a-z]*|--command")
+_NO_NAME = re.compile(rf"[{UNKNOWN}?*\s]|^\w+\[|\[.+\]|^-.")
+"""Text in the place of a command name which only running the line would replace by the name."""
+_KNOWN = (
+    rules.TAKE_COMMANDS | rules.WRAPPERS | rules.WRITES | rules.COPIES | rules.CONTAINER_COMMANDS
+    | rules.SQL_CLIENTS | rules.FETCHERS | set(rules.ASKED) | set(rules.REFUSED) | {"find"}
+)  # fmt: skip
 
 
 class ScriptJudge:
     """Judges the commands of a script, and the commands that they run."""
 
     def __init__(self, places: Places) -> None:
-        self.assessment = Assessment(places, places.cwd)
+        self.places = places
+        self.cwd: str | None = places.cwd
+        """The directory of the next command; None if only running the line would tell."""
+        self.refused: str | None = None
+        self.kinds = dict[str, None]()
+        self._item = ""
+        """The text that stands for an item found by `find` or `xargs` in the current command."""
         self._functions = set[str]()
+        self._fetched = set[str]()
+        """Files that earlier commands of the line fetched."""
 
     def judge(
         self,
         text: str,
-        given: dict[str, str],
-        depth: int,
-        around: ShellCommand | None = None,
+        depth: int = 0,
+        given: Input = NO_INPUT,
+        parameters: Mapping[str, str] = NONE,
         *,
         known: int = 0,
     ) -> None:
-        """Judge every command of a script that the command `around` runs, with the parameters `given`. The
-        first `known` commands were judged before: they only set the state (directory, links, fresh files)."""
+        """Judge every command of a script that is `given` this input and these parameters. The first `known`
+        commands were judged before: they only set the directory."""
         if depth > DEEPEST:
             raise UnreadableCommand("it is too deep")
-        for number, command in enumerate(
-            commands_of(text, {**self.assessment.places.variables, **given}, depth=depth), start=1
-        ):
-            command = command.inside(around) if around else command
-            for operator, target in command.redirects:
-                if ">" in operator and not (operator == ">&" and re.fullmatch(r"\d+|-", target.text)):
-                    self.assessment.note_write(target.text)
-                if operator in (">&", "<&") and re.search(r"\$|`", target.text):
-                    # A shell expands this target even if it is quoted.
-                    self.assessment.ask(UNSEEN)
-                if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
-                    self.assessment.ask(REMOTE)
-            if command.operator in ("(", "{") and len(command.words) == 1:
-                self._functions.add(command.words[0].text)
-            self._call(list(command.words), command, depth)
+        commands = commands_of(text, {**self.places.variables, **parameters}, given=given, depth=depth)
+        for number, command in enumerate(commands, start=1):
+            for operator, target in command.input.redirects:
+                self._redirect(operator, target.text)
+            if command.texts[:1] == ["function"]:
+                self._functions |= set(command.texts[1:])
+            self._call(command.words, command.input, depth)
             if number == known:
-                self.assessment.kinds.clear()
+                self.kinds.clear()
 
-    def _call(self, words: list[Word], command: ShellCommand, depth: int) -> None:
+    def ask(self, *kinds: str) -> None:
+        """Note that a person has to allow these kinds of harm."""
+        self.kinds |= dict.fromkeys(kinds)
+
+    def refuse(self, why: str) -> None:
+        """Forbid the command line. The first reason is kept."""
+        self.refused = self.refused or why
+
+    def _redirect(self, operator: str, target: str) -> None:
+        if ">" in operator and not (operator == ">&" and re.fullmatch(r"\d+|-", target)):
+            self._write(target)
+        if operator in (">&", "<&") and re.search(r"\$|`", target):
+            self.ask(UNSEEN)  # a shell expands this target even if it is quoted
+        if target.startswith(("/dev/tcp/", "/dev/udp/")):
+            self.ask(REMOTE)
+
+    # --- commands ---
+
+    def _call(self, words: Sequence[Word], given: Input, depth: int) -> None:
         if depth > DEEPEST:
             raise UnreadableCommand("it is too deep")
-        while words and re.match(r"[A-Za-z_]\w*\+?=", words[0].text):
+        while words and _ASSIGNMENT.match(words[0].text):
             words = words[1:]
         if not words:
             return
-        if words[0].may_be_none and len(words) > 1 and not words[1].text.startswith("-"):
-            self._call(words[1:], command, depth + 1)
-        raw, args = words[0].text, [word.text for word in words[1:]]
-        name = command_name(raw)
-        if self._is_unseen(raw, name, args):
-            self.assessment.ask(UNSEEN)
-        if raw in self._functions:  # the function may run its arguments
-            self._call(words[1:], command, depth + 1)
-        if "/" in raw and self.assessment.resolve(raw) in self.assessment.fresh:
-            self.assessment.ask(FRESH)
-        if name in WRAPPERS:
-            self._wrapped(name, words, command, depth)
-        elif name in READ_COMMANDS:
-            self._shell(name, words, command, depth)
-        elif PROGRAMS.fullmatch(name):
-            self._program(name, words, command, depth)
+        raw, texts = words[0].text, [word.text for word in words]
+        name, args = _name(raw), texts[1:]
+        if "/" in raw and self._resolve(raw) in self._fetched:
+            self.ask(FRESH)
+        if self._is_unseen(raw, name, args, depth):
+            self.ask(UNSEEN)
+        if raw in self._functions or (words[0].may_be_none and args and _is_known(args[0])):
+            # A function may run its arguments, and the value of a variable may be empty.
+            self._call(words[1:], given, depth + 1)
+        inner = [text for word in words for one in word.inner for text in one.texts] if name == "kill" else []
+        args = _after_options(args, re.compile("-[Cc]")) if name == "git" else args
+        self._by_rules(name, [*args, *inner], given)
+        self._writes(name, args)
+        scripts = rules.found(rules.SCRIPTS[name], texts[1:]) if name in rules.SCRIPTS else []
+        if any(scripts):
+            for script in scripts:
+                self.judge(script.replace("\n", " "), depth + 1, given)
+        elif name in rules.WRAPPERS:
+            self._wrapped(name, words, given, depth)
+        elif name in rules.TAKE_COMMANDS:
+            self._shell(name, words, given, depth)
+        elif rules.PROGRAMS.fullmatch(name):
+            self._program(name, words, given, depth)
         elif name == "find":
-            self._find(words, command, depth)
-        elif name in RUN_CONTAINERS:
-            self._container(args, words, command, depth)
-        elif name == "git":
-            self._git(args, depth)
-        else:
-            judge_by_name(self.assessment, name, args, words, command)
+            self._find(words, given, depth)
+        elif name in rules.CONTAINER_COMMANDS and {"exec", "run"} & set(args):
+            at = min(texts.index(verb) for verb in ("exec", "run") if verb in args)
+            self._call(words[_first(texts, at + 1, any_word=True) :], given, depth + 1)
 
-    def _is_unseen(self, raw: str, name: str, args: Sequence[str]) -> bool:
+    def _is_unseen(self, raw: str, name: str, args: Sequence[str], depth: int) -> bool:
         """Return whether only running the line would tell which command this name stands for."""
-        placeholder = self.assessment.placeholder
         return bool(
             (not name and args)
-            or re.match("-.", name)
-            or re.search(rf"[{UNKNOWN}?*]|^\w+\[|\[.+\]", name)
-            or (UNSET in name and letters_of(args) & set("rRf"))
-            or (placeholder and placeholder in raw)
-            or (name in EVALUATES and any(re.search(r"\[.*(?:\$\(|`)", arg) for arg in args))
-            or (name == "hash" and "p" in letters_of(args))
+            or _NO_NAME.search(name)
+            or (UNSET in name and (depth or re.search(r"^-\w*[rRf]", "\n".join(args), re.M)))
+            or (self._item and self._item in raw)
+            or (name in rules.EVALUATES and any(re.search(r"\[[^]]*(?:\$\(|`)", arg) for arg in args))
         )
 
-    def _wrapped(self, name: str, words: list[Word], command: ShellCommand, depth: int) -> None:
+    def _by_rules(self, name: str, args: Sequence[str], given: Input) -> None:
+        text = "\n".join(arg.replace("\n", " ") for arg in args)
+        if name in rules.SQL_CLIENTS:
+            source = " ".join(given.source.texts) if given.source else ""
+            text = f"{text}\n{given.text or ''}\n{source}"
+        for why, pattern in rules.REFUSED.get("mkfs" if name.startswith("mkfs.") else name, ()):
+            if pattern.search(text):
+                self.refuse(why)
+        self.ask(*(kind for kind, pattern in rules.ASKED.get(name, ()) if pattern.search(text)))
+        own = rf"^[-+]?0*{self.places.pid}$|{re.escape(self.places.gateway_home)}"
+        if name == "kill" and re.search(own, text, re.M):
+            self.refuse(OURSELVES)
+        if self._item and name in ("rm", "kill"):
+            self.ask(FOUND if name == "rm" else KILLS)
+        if name in ("cd", "pushd"):
+            to = self._resolve("".join(rules.operands_of(args)[:1]) or self.places.user_home)
+            self.cwd = None if UNKNOWN in to or UNSET in to or to.startswith("-") else to
+
+    def _wrapped(self, name: str, words: Sequence[Word], given: Input, depth: int) -> None:
         """Judge a command that runs another one: `sudo`, `env`, `xargs` and the like."""
-        with_value, skipped = WRAPPERS[name]
-        if name == "sudo":
-            options = words[
-                1 : 1 + next((i for i, w in enumerate(words[1:]) if not w.text.startswith("-")), 99)
-            ]
-            texts = [word.text for word in options]
-            if letters_of(texts) & set("SAsi") or has_long(texts, "stdin", "askpass", "shell", "login"):
-                self.assessment.ask(SUDO)
-        if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
+        texts = [word.text for word in words]
+        if name == "command" and texts[1:2] in (["-v"], ["-V"]):
             return
-        at = 1
-        while at < len(words):
-            text = words[at].text
-            if name == "env" and (split := re.match(r"-(?:[i0v]*S|-split-string=?)(.*)", text, re.S)):
-                code = " ".join([split[1], *(word.text for word in words[at + 1 :])])
-                self.judge(code, {}, depth + 1)
-                return
-            if text == "--":
-                at += 1
-                break
-            if re.match(r"--\w", text):
-                at += 1 + (text[2:] in LONG_WITH_VALUE)
-            elif text.startswith("-") and (len(text) > 1 or name == "env"):
-                at += 1 + takes_next(text, with_value)
-            elif "=" in text and name in ("env", "sudo"):
-                at += 1
-            else:
-                break
-        rest = words[at + skipped :]
-        if name == "flock" and rest and rest[0].text == "-c":
-            self.judge(" ".join(word.text for word in rest[1:]), {}, depth + 1)
-            return
-        if (self.assessment.placeholder or name == "parallel") and (
-            not rest or rest[0].text.startswith(":::")
-        ):
-            self.assessment.ask(UNSEEN)  # the items that are found are the command
-            return
-        if name == "systemd-run" and any(re.match(r"--(on-|timer|path)", word.text) for word in words[1:at]):
-            self.assessment.ask(SCHEDULE)
-        before = self.assessment.placeholder
+        at, before = _first(texts, 1), self._item
         if name in ("xargs", "parallel"):
-            self.assessment.placeholder = placeholder_of([word.text for word in words[1:at]])
-        if name in ("parallel", "watch"):  # the command is handed to a shell
-            self.judge(" ".join(word.text for word in rest), {}, depth + 1)
+            option = re.search(r"^(?:-I\n?|--replace=)(.+)", "\n".join(texts[1:]), re.M)
+            self._item = option[1] if option else "{}"
+        if self._item and (at == len(words) or texts[at].startswith(":::")):
+            self.ask(UNSEEN)  # the items that are found are the command
+        elif name in ("parallel", "watch"):  # the command is handed to a shell
+            self.judge(" ".join(texts[at:]), depth + 1, given)
         else:
-            self._call(rest, command, depth + 1)
-        self.assessment.placeholder = before
+            self._call(words[at:], given, depth + 1)
+        self._item = before
 
-    def _shell(self, name: str, words: list[Word], command: ShellCommand, depth: int) -> None:
-        """Judge a command that takes commands as text: a shell, `eval`, `ssh`, `trap` and the like."""
-        if words[1:2] == [Word("--")]:
-            words = words[:1] + words[2:]
-        args = [word.text for word in words[1:]]
+    def _find(self, words: Sequence[Word], given: Input, depth: int) -> None:
+        texts = [word.text for word in words]
+        before, self._item = set(self.kinds), "{}"
+        if "-delete" in texts:
+            self.ask(FOUND)
+        for at, text in enumerate(texts):
+            if text in ("-exec", "-execdir", "-ok", "-okdir"):
+                end = next((i for i in range(at, len(texts)) if texts[i] in (";", "+")), len(texts))
+                self._call(words[at + 1 : end], given, depth + 1)
+        self._item = ""
+        if {FOUND, RECURSIVE} & (set(self.kinds) - before):
+            text = "\n".join(text for text in texts[1:] if text not in ("-H", "-L", "-P"))
+            for root in re.split(r"(?:\A|\n)[-(!]", text)[0].split("\n"):
+                self._delete(root or ".")
 
-        def judge_text(text: str) -> None:
-            self.judge(text, {}, depth + 1, command)
+    # --- commands as text ---
 
-        if name == "alias":
-            for arg in args:
-                judge_text(arg.partition("=")[2])
-        elif name == "ssh":
-            after_host = after_options(args, _SSH_WITH_VALUE)[1:]
-            before, self.assessment.cwd = (
-                self.assessment.cwd,
-                self.assessment.places.user_home,
-            )  # a login starts there
-            judge_text(" ".join(after_options(after_host, _SSH_WITH_VALUE)))
-            self.assessment.cwd = before
+    def _shell(self, name: str, words: Sequence[Word], given: Input, depth: int) -> None:
+        """Judge a command that takes commands as text: a shell, `eval`, `ssh`, `source` and the like."""
+        words = [word for word in words if word.text != "--"]
+        texts = [word.text for word in words]
+        at = next((at for at, text in enumerate(texts) if at and _TAKES_TEXT.fullmatch(text)), 0)
+        rest = words[len(words) - len(_after_options(texts[at or 1 :], _SHELL_OPTION)) :]
+        if name == "ssh":
+            before, self.cwd = self.cwd, self.places.user_home  # a login starts there
+            after = _after_options(_after_options(texts[1:], _SSH_OPTION)[1:], _SSH_OPTION)
+            self.judge(" ".join(after), depth + 1, given)
+            self.cwd = before
         elif name == "eval":
-            text = " ".join(args)
-            if text.strip() == UNKNOWN and any(word.inner for word in words):
-                judge_output(self.assessment, words[1:], judge_text)
-            else:
-                self._reads_given(words[1:], text, {}, command, depth)
-        elif name == "trap":
-            self._reads_given(words[1:2], "".join(args[:1]), {}, command, depth)
+            self._text(words[1:], given, depth, {})
         elif name in (".", "source"):
-            judge_file(self.assessment, words[1:2], command, judge_text)
-        elif name in ("at", "batch"):
-            judge_by_name(self.assessment, name, args, words, command)
-            judge_input(self.assessment, command, judge_text)
+            self._file(words[1:2], given, "", depth)
+        elif at:
+            if self._item and self._item in (rest[0].text.split() if rest else [self._item])[:1]:
+                self.ask(UNSEEN)
+            given_texts = [word.text for word in rest[1:]]
+            parameters = {str(number): text for number, text in enumerate(given_texts)}
+            parameters |= dict.fromkeys("@*", " ".join(given_texts[1:]))
+            self._text(rest[:1], given, depth, parameters)
+            if rest and rest[0].may_be_none:
+                self._text(rest[1:2], given, depth, {})
+        elif name not in rules.SHELLS or not rest or re.match(r"-[a-z]*s", "".join(texts[1:2])):
+            self._input(given, "", depth)
         else:
-            self._interprets(name, words, command, judge_text, depth)
+            self._file(rest[:1], given, "", depth)
 
-    def _interprets(
-        self, name: str, words: list[Word], command: ShellCommand, judge_text: JudgeText, depth: int
-    ) -> None:
-        """Judge a shell, or a command that starts one."""
-        at = 1
-        while at < len(words) and re.match(r"[-+].", text := words[at].text):
-            at += 1 + (text in ("--rcfile", "--init-file") or takes_next(text, "oO"))
-        if name in ("su", "script"):
-            place = next((i for i, one in enumerate(words) if re.match(r"-[a-z]*c$|--command$", one.text)), 0)
-            at = place + 1
-            if not place:
-                return
-        elif not any(re.match(r"-[a-zA-Z]*c|--command$", word.text) for word in words[1:at]):
-            options = [word.text for word in words[1:at]]
-            if at < len(words) and "s" not in letters_of(options):
-                judge_file(self.assessment, words[at : at + 1], command, judge_text)
-            else:
-                judge_input(self.assessment, command, judge_text)
-            return
-        if at >= len(words):
-            if self.assessment.placeholder:
-                self.assessment.ask(UNSEEN)
-            return
-        if words[at].may_be_none and at + 1 < len(words):
-            self._reads_given(words[at + 1 : at + 2], words[at + 1].text, {}, command, depth)
-        given = {str(number): word.text for number, word in enumerate(words[at + 1 :])}
-        given |= dict.fromkeys("@*", " ".join(word.text for word in words[at + 2 :]))
-        self._reads_given(words[at : at + 1], words[at].text, given, command, depth)
-
-    def _reads_given(
-        self, words: Sequence[Word], text: str, given: dict[str, str], command: ShellCommand, depth: int
-    ) -> None:
-        """Judge a script that stands in the command line."""
-        if is_fetched_or_decoded(words):
-            self.assessment.ask(REMOTE)
-        else:
-            self.judge(text, given, depth + 1, command)
-
-    def _program(self, name: str, words: list[Word], command: ShellCommand, depth: int) -> None:
+    def _program(self, name: str, words: Sequence[Word], given: Input, depth: int) -> None:
         """Judge an interpreter of another language by the program text that it is given."""
         args = [word.text for word in words[1:]]
-
-        def judge_text(text: str) -> None:
-            if runs_commands(name, text):
-                self.assessment.ask(CODE)
-                for inner in strings_of(text):
-                    nested = ScriptJudge(self.assessment.places)
-                    try:
-                        nested.judge(inner, {}, depth + 1)
-                    except UnreadableCommand:
-                        continue
-                    if nested.assessment.refused is not None:
-                        self.assessment.refuse(nested.assessment.refused)
-            if changes_tables(text):
-                self.assessment.ask(SQL)
-            if changes_files(text):
-                for inner in strings_of(text):
-                    self.assessment.note_write(inner.lstrip("+<> "))
-
-        if "-m" in args and args[args.index("-m") + 1 : args.index("-m") + 2] == ["hermes_trio"]:
-            lifecycle(self.assessment, args[args.index("-m") + 2 :])
-        if any(arg.startswith("-i") or re.match(r"-[pn]+i", arg) for arg in args) and name in (
-            "perl",
-            "ruby",
-        ):
-            for arg in operands_of(args):
-                self.assessment.note_write(arg)
-        if "awk" in name and "inplace" in args:
-            for arg in operands_of(args):
-                self.assessment.note_write(arg)
-        if (code := code_of(name, words)) is not None:
-            if is_fetched_or_decoded(code[1:]):
-                self.assessment.ask(REMOTE)
-            judge_text(" ".join(word.text for word in code))
-            return
         operands = [word for word in words[1:] if word.text == "-" or not word.text.startswith("-")]
-        if "awk" in name:
-            judge_text("\n".join(word.text for word in operands))
+        if "-m" in args and args[args.index("-m") + 1 :][:1] == ["hermes_trio"]:
+            self._by_rules("hermes-trio", args[args.index("-m") + 2 :], given)
+        if (at := rules.code_at(name, args)) is not None:
+            self._output(words[at + 1 : at + 2])
+            self._judge_program(name, " ".join(args[at - 1 : at + 1]), depth)
+        elif "awk" in name:
+            self._judge_program(name, "\n".join(word.text for word in operands), depth)
         elif operands:
-            judge_file(self.assessment, operands[:1], command, judge_text)
+            self._file(operands[:1], given, name, depth)
         elif "-m" not in args and not {"-V", "-v", "--version", "-h", "--help"} & set(args):
-            judge_input(self.assessment, command, judge_text)
+            self._input(given, name, depth)
 
-    def _find(self, words: list[Word], command: ShellCommand, depth: int) -> None:
-        args = [word.text for word in words[1:]]
-        roots = []
-        for arg in args:
-            if arg.startswith(("-", "(", "!")) and arg not in ("-H", "-L", "-P"):
-                break
-            roots += [arg] if not arg.startswith("-") else []
-        before = set(self.assessment.kinds)
-        if "-delete" in args:
-            self.assessment.ask(FOUND)
-        self.assessment.placeholder = "{}"
-        for number, arg in enumerate(args):
-            if arg in ("-fprint", "-fprint0", "-fprintf", "-fls"):
-                self.assessment.note_write("".join(args[number + 1 : number + 2]))
-            if arg in ("-exec", "-execdir", "-ok", "-okdir"):
-                rest = words[number + 2 :]
-                end = next((i for i, word in enumerate(rest) if word.text in (";", "+")), len(rest))
-                self._call(rest[:end], command, depth + 1)
-        self.assessment.placeholder = ""
-        if {FOUND, RECURSIVE} & (set(self.assessment.kinds) - before):
-            for root in roots or ["."]:
-                self.assessment.note_delete(root)
+    def _judge_program(self, name: str, text: str, depth: int) -> None:
+        kinds = rules.kinds_of_program(name, text)
+        self.ask(*kinds)
+        for inner in rules.strings_of(text):
+            if rules.may_write(text):
+                self._write(inner.lstrip("+<> "))
+            if CODE in kinds:
+                nested = ScriptJudge(self.places)
+                try:
+                    nested.judge(inner, depth + 1)
+                except UnreadableCommand:
+                    continue
+                self.refused = self.refused or nested.refused
 
-    def _container(self, args: Sequence[str], words: list[Word], command: ShellCommand, depth: int) -> None:
-        operands = operands_of(args)
-        verbs = set(operands[:4] if {"compose", "-f", "--file"} & set(args) else operands[:2])
-        if verbs & {"exec", "run"}:
-            for number, arg in enumerate(args):
-                if number and command_name(arg) in ALL | SQL_CLIENTS:
-                    self._call(words[number + 1 :], command, depth + 1)
-                    return
-        elif verbs & {"stop", "kill", "down", "rm", "rmi", "prune", "restart", "delete"}:
-            self.assessment.ask(CONTAINERS)
+    def _text(self, words: Sequence[Word], given: Input, depth: int, parameters: Mapping[str, str]) -> None:
+        """Judge a script that stands in the command line."""
+        text = " ".join(word.text for word in words)
+        if not self._output(words) or text.strip() != UNKNOWN or parameters:
+            self.judge(text, depth + 1, given, parameters)
 
-    def _git(self, args: Sequence[str], depth: int) -> None:
-        for number, arg in enumerate(args[:-1]):
-            if arg == "-c" and "=!" in args[number + 1]:
-                self.judge(args[number + 1].partition("=!")[2], {}, depth + 1)
-        verb, *rest = after_options(args, "Cc") or [""]
-        for number, arg in enumerate(rest):
-            if (verb, arg) in _GIT_RUNS:
-                self.judge(" ".join(rest[number + 1 :]), {}, depth + 1)
-        if verb == "config":
-            git_config(self.assessment, rest)
-        letters = letters_of(rest)
-        forced = "f" in letters or has_long(rest, "force", "force-with-lease")
-        throws = {
-            "reset": "--hard" in rest,
-            "push": forced
-            or any(operand.startswith("+") for operand in operands_of(rest))
-            or "--mirror" in rest,
-            "clean": forced and not ("n" in letters or "--dry-run" in rest),
-            "branch": "D" in letters or (forced and ("d" in letters or has_long(rest, "delete"))),
-        }
-        if throws.get(verb, False):
-            self.assessment.ask(GIT)
+    def _input(self, given: Input, program: str, depth: int) -> None:
+        """Judge the code that a command reads from its input, if it stands in the command line."""
+        if given.text is not None and program:
+            self._judge_program(program, given.text, depth)
+        elif given.text is not None:
+            self.judge(given.text, depth + 1)
+        elif given.is_piped:
+            self.ask(REMOTE)
+            self._output([Word("", (given.source,))] if given.source else [])
+        else:
+            self._output([word for operator, word in given.redirects if "<" in operator])
+
+    def _file(self, words: Sequence[Word], given: Input, program: str, depth: int) -> None:
+        """Judge the run of the file with this name, which may stand for the command's input."""
+        self._output(words)
+        if self._fetched & {self._resolve(word.text) for word in words}:
+            self.ask(FRESH)
+        if any(_STDIN.fullmatch(word.text) for word in words):
+            self._input(given, program, depth)
+
+    def _output(self, words: Sequence[Word]) -> bool:
+        """Judge the code in these words, where it is the output of other commands. Return whether it is."""
+        names = {_name(one.texts[0]) for word in words for one in word.inner if one.words}
+        if names & (rules.FETCHERS | rules.DECODERS):
+            self.ask(REMOTE)
+        elif names & rules.PRINTERS:
+            self.ask(UNSEEN)
+        return bool(names)
+
+    # --- paths ---
+
+    def _writes(self, name: str, args: Sequence[str]) -> None:
+        """Note the paths that a command writes or deletes."""
+        operands, text = rules.operands_of(args), "\n".join(args)
+        in_place = name in rules.IN_PLACE and re.search(rules.IN_PLACE[name], text, re.M)
+        written = operands if name in rules.WRITES or in_place else []
+        outputs = rules.found(rules.OUTPUT[name], args) if name in rules.OUTPUT else []
+        for path in [*written, *outputs]:
+            self._write(path)
+        if name in rules.FETCHERS:
+            names = [operand.rpartition("/")[2] for operand in operands]
+            self._fetched |= {self._resolve(path) for path in [*outputs, *names]}
+        deletes = name == "rm" and re.search(r"^-[^-\n]*[rR]|^--r", text, re.M)
+        for path in operands if deletes else operands[-1:] if name == "rsync" and "\n--del" in text else []:
+            self._delete(path)
+        when, option = rules.UNPACKS.get(name, (r"\Z\A.", ""))
+        for path in (rules.found(option, args) or ["."]) if re.search(when, text, re.M) else []:
+            self._files_into(path)
+        if name in rules.COPIES:
+            self._copies(name, args, operands)
+
+    def _copies(self, name: str, args: Sequence[str], operands: Sequence[str]) -> None:
+        into = rules.found(rules.INTO, args) if name != "rsync" else []
+        sources, text = operands if into else operands[:-1], "\n".join(args)
+        is_whole = name == "mv" or re.search(r"^-\w*[rRa]|^--(recursive|archive)", text, re.M)
+        is_linked = name == "ln" or (name == "cp" and re.search(r"^-\w*l|^--link", text, re.M))
+        for target in into or operands[-1:]:
+            is_folder = into or len(sources) > 1 or target.endswith(("/", ".", "~")) or self._holds(target)
+            if sources:
+                self._write(target)
+            for source in sources:
+                last = source.rstrip("/").rpartition("/")[2]
+                if last in (".", "") or "*" in last or (name == "rsync" and source.endswith("/")):
+                    self._files_into(target)
+                elif is_folder:
+                    self._write(f"{target}/{last}")
+        for source in sources if is_whole or is_linked else []:
+            # A link is a second name under which a file can be written; a directory takes its files along.
+            if self._holds(source):
+                self.ask(PROTECTED)
+            if is_linked:
+                self._write(source)
+
+    def _resolve(self, target: str) -> str:
+        return self.places.resolve(target, self.cwd)
+
+    def _holds(self, target: str) -> bool:
+        return any(map(self.places.holds_protected, self._names(target)))
+
+    def _names(self, target: str) -> set[str]:
+        """Return the names of the file at a path: as written, and as the kernel finds it."""
+        path = self.places.absolute(target, self.cwd)
+        is_known = path.startswith("/") and not set(path) & {UNKNOWN, UNSET}
+        return {self._resolve(target)} | ({self.places.real(path)} if is_known else set())
+
+    def _write(self, target: str) -> None:
+        """Note that the file at this path is written."""
+        for path in self._names(target):
+            if self.places.is_raw(path):
+                self.refuse("it overwrites a disk")
+            elif self.places.is_protected(path):
+                self.ask(PROTECTED, *([GATEWAY] if self.places.is_gateways(path) else []))
+
+    def _files_into(self, target: str) -> None:
+        """Note that files with unknown names are put into this directory."""
+        self._write(target)
+        if self._holds(target):
+            self.ask(PROTECTED)
+
+    def _delete(self, target: str) -> None:
+        """Note that everything below this path is deleted."""
+        if self.places.is_essential(self._resolve(target)):
+            self.refuse("it deletes files that the system, the login or the gateway depends on")
+
+
+def _name(text: str) -> str:
+    """Return the name of a command without its directory."""
+    return text.rpartition("/")[2].lower().removesuffix(".exe")
+
+
+def _first(texts: Sequence[str], at: int, *, any_word: bool = False) -> int:
+    """Return the place of the command after the options of another. A word after an option may be its value:
+    the first known command counts, else the first word. With `any_word` it may stand after any word."""
+    first = len(texts)
+    for place, text in enumerate(texts[at:], start=at):
+        sets = text.startswith("=") or _ASSIGNMENT.match(text)
+        if text.startswith("-") or (sets and texts[0] in ("env", "sudo")):
+            continue
+        if _is_known(text) or UNKNOWN in text or UNSET in text:
+            return place
+        first = min(first, place)
+        is_value = texts[place - 1].startswith("-") or re.fullmatch(r"[\d.]+\w?|.*/.*", text)
+        if text.startswith(":::") or not (any_word or is_value):
+            break
+    return first
+
+
+def _is_known(text: str) -> bool:
+    return _name(text) in _KNOWN or rules.PROGRAMS.fullmatch(_name(text)) is not None
+
+
+def _after_options(args: Sequence[str], with_value: re.Pattern[str]) -> list[str]:
+    """Return the first operand and every argument after it."""
+    at = 0
+    while at < len(args) and re.match(r"[-+].", args[at]):
+        at += 2 if with_value.fullmatch(args[at]) else 1
+    return list(args[at:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hermes_trio.tools.safety.judge import judge
-from hermes_trio.tools.safety.verdict import Blocked
+from hermes_trio.tools.safety.verdict import UNREADABLE, UNSEEN, Blocked, NeedsYes
 from tests.tools.safety.places import HERE
 
 HIDDEN = [
@@ -56,8 +56,6 @@ HIDDEN = [
     "echo ${x:-$(rm -rf /)}",
     "a=([x]=$(rm -rf /))",
     "rm${IFS}-rf${IFS}/",
-    "rm$IFS-rf$IFS/",
-    "{rm,-rf,/}",
     "$'\\x72\\x6d' -rf /",
     "$'\\162m' -rf $'\\57'",
     "rm -rf $'\\x2f'",
@@ -65,19 +63,13 @@ HIDDEN = [
     "x=r; y=m; $x$y -rf /",
     "x='rm -rf /'; $x",
     "export x=rm; $x -rf /",
-    "IFS=,; x=rm,-rf,/; $x",
     "a=(rm -rf /); \"${a[@]}\"",
     "set -- rm -rf /; \"$@\"",
     "${x:-rm} -rf /",
     "rm$@ -rf /",
     "r${1}m -rf /",
-    "$(echo rm) -rf /",
-    "$(printf 'r%s' m) -rf /",
-    "`echo rm` -rf /",
     "$(which rm) -rf /",
-    "/bin/r? -rf /",
     "/???/rm -rf /",
-    "/bin/[r]m -rf /",
     "\uff52\uff4d -rf \uff0f",
     "r\u200bm -rf /",
     "\x1b[31mrm\x1b[0m -rf /",
@@ -121,11 +113,8 @@ HIDDEN = [
     "find . -exec rm -rf / \\;",
     "find / -delete",
     "find / -name '*' -exec rm {} +",
-    "echo 'rm -rf /' | sh",
-    "printf 'rm -rf %s' / | bash",
     "sh <<< 'rm -rf /'",
     "bash <<EOF\nrm -rf /\nEOF",
-    "cat <<'EOF' | bash -s\nrm -rf /\nEOF",
     "ssh localhost rm -rf /",
     "cd / && rm -rf *",
     "cd /; rm -rf .",
@@ -159,42 +148,26 @@ MISREAD = [
     "echo \uff03; rm -rf /",
     "echo \uff07; rm -rf / \uff07",
     "echo \u200b#; rm -rf /",
-    "echo \r#; rm -rf /",
     "echo \u00a0#; rm -rf /",
     # The end of a here-document.
-    "cat <<'EOF'\n\tEOF\n'\nEOF\nrm -rf / #'",
-    "cat <<EOF\na\\\nEOF\n'\nEOF\nrm -rf / #'",
-    "cat <<EOF\nEO\\\nF\nrm -rf /\nEOF\n",
-    "cat <<'EOF'\nEOF\r\n'\nEOF\nrm -rf / #'",
     # Quotes within braces, parentheses, patterns and conditions.
-    'echo "${x:-\'}"; rm -rf /; echo "\'}"',
     'echo ${x:-"}"}; rm -rf /; echo ${x:-"}"}',
     "[[ $'\\'' ]]; rm -rf /; [[ ' ]] ' ]]",
     "case a in `rm -rf /`) ;; esac",
     'case a in "$(rm -rf /)") ;; esac',
     '"$(case $1 in a) rm -rf /;; esac)"',
     '"$(case x\nin a) rm -rf /;; esac)"',
-    "shopt -s extglob\necho @($(rm -rf /))",
     "echo \"`echo \\\"'\\\"; rm -rf /; echo \\\"'\\\"`\"",
     # Text that looks like arithmetic and is not.
-    "echo $((echo a); (rm -rf /))",
-    "((echo a); rm -rf /)",
     '((1 + "(" )); rm -rf /; echo "))"',
-    "for ((i = 1; i << 'X' ;)); do :; done\nrm -rf /\nX",
     # Lines that a shell joins.
-    'echo "$\\\n(rm -rf /)"',
-    "for x in 1; d\\\no rm -rf /; done",
     # The start of a command.
     "!(rm -rf /)",
     "if !(rm -rf /); then :; fi",
     "+() { rm -rf /; }; +",
     "function f { rm -rf /; }; f",
-    "coproc c { rm -rf /; }",
-    "set -- a; for x do rm -rf /; done",
     "time -p rm -rf /",
     "a[1 + 1]=5 rm -rf /",
-    "{x}>f rm -rf /",
-    "r{m..m} -rf /",
     # Commands that run their arguments.
     'set rm -rf /; "$@"',
     'run() { "$@"; }; run rm -rf /',
@@ -225,21 +198,70 @@ MISREAD = [
     "awk 'BEGIN { \"rm -rf /\" | getline }'",
     "rsync -a --delete empty/ /",
     # The sources of a shell's commands.
+    ". /dev/stdin <<< 'rm -rf /'",
+    "sh -c sh <<'EOF'\nrm -rf /\nEOF",
+]  # fmt: skip
+
+
+# Lines of which the judge does not know what a shell makes of them. A person is asked.
+UNCLEAR = [
+    "rm$IFS-rf$IFS/",
+    "{rm,-rf,/}",
+    "IFS=,; x=rm,-rf,/; $x",
+    "$(echo rm) -rf /",
+    "$(printf 'r%s' m) -rf /",
+    "`echo rm` -rf /",
+    "/bin/r? -rf /",
+    "/bin/[r]m -rf /",
+    "echo 'rm -rf /' | sh",
+    "printf 'rm -rf %s' / | bash",
+    "cat <<'EOF' | bash -s\nrm -rf /\nEOF",
+    "echo \r#; rm -rf /",
+    "cat <<'EOF'\n\tEOF\n'\nEOF\nrm -rf / #'",
+    "cat <<EOF\na\\\nEOF\n'\nEOF\nrm -rf / #'",
+    "cat <<EOF\nEO\\\nF\nrm -rf /\nEOF\n",
+    "cat <<'EOF'\nEOF\r\n'\nEOF\nrm -rf / #'",
+    'echo "${x:-\'}"; rm -rf /; echo "\'}"',
+    "shopt -s extglob\necho @($(rm -rf /))",
+    "echo $((echo a); (rm -rf /))",
+    "((echo a); rm -rf /)",
+    "for ((i = 1; i << 'X' ;)); do :; done\nrm -rf /\nX",
+    'echo "$\\\n(rm -rf /)"',
+    "for x in 1; d\\\no rm -rf /; done",
+    "coproc c { rm -rf /; }",
+    "set -- a; for x do rm -rf /; done",
+    "{x}>f rm -rf /",
+    "r{m..m} -rf /",
     "echo 'rm -rf /' |\nsh",
     "echo 'rm -rf /' | # and\n\n sh",
-    ". /dev/stdin <<< 'rm -rf /'",
     "source <(echo 'rm -rf /')",
     "bash <(echo a; echo 'rm -rf /')",
     "bash < <(echo 'rm -rf /')",
     "echo 'rm -rf /' | bash /dev/fd/0",
-    "sh -c sh <<'EOF'\nrm -rf /\nEOF",
     "eval \"$(echo ls; echo 'rm -rf /')\"",
+    # Lines that the grammar reads in another way than a shell.
+    "echo a \\ #; rm -rf /",
+    "echo a\\\n#b; rm -rf /",
+    "cat <<a\n`rm -rf /`\na",
+    "echo ${x:-`rm -rf /`}",
+    "echo `a``rm -rf /`",
+    "sh <$\nrm -rf /",
+    "2>&1}\\; rm -rf /",
+    ">$ rm -rf /",
+    '>f"$x"\\\n- rm -rf /',
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", HIDDEN + MISREAD)
 def test_deleting_the_system_is_blocked_in_every_disguise(command: str) -> None:
     assert isinstance(judge(command, HERE), Blocked), command
+
+
+@pytest.mark.parametrize("command", UNCLEAR)
+def test_a_line_that_is_not_clear_is_never_free_and_a_yes_to_it_is_for_this_line_only(command: str) -> None:
+    verdict = judge(command, HERE)
+    assert isinstance(verdict, NeedsYes), command
+    assert {UNREADABLE, UNSEEN} & set(verdict.kinds), verdict
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,6 @@ tee >(wc -l) < file > /dev/null
 cmd1 | { read x; echo "$x"; }
 ls | while read -r f; do echo "$f"; done
 cat list | while read -r f; do python3 process.py "$f"; done
-coproc cat
 printf '%s\\n' "${a[@]}"
 printf -v stamp '%(%F)T' -1; echo $stamp
 echo "it's" 'a "test"' $'tab\\there'
@@ -250,7 +249,6 @@ $HOME/bin/tool x
 "$VENV/bin/python" -m pytest
 $SUDO make install
 ! grep -q x y
-ls !(*.txt)
 """
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_trio.tools.safety.judge import judge
+from hermes_trio.tools.safety.judge import judge, places_here
 from hermes_trio.tools.safety.verdict import Blocked, Free, NeedsYes
 from tests.tools.safety.places import HERE
 
@@ -50,3 +51,9 @@ def test_judging_a_hostile_command_line_is_fast(command: str) -> None:
 )  # fmt: skip
 def test_any_text_gets_a_verdict(parts: list[str]) -> None:
     assert isinstance(judge("".join(parts), HERE), Free | NeedsYes | Blocked)
+
+
+@pytest.mark.parametrize("name", ["\\x00", "\\ud800", "\\0a", "\\c", "\\xff"])
+def test_a_path_that_no_file_has_gets_a_verdict(tmp_path: Path, name: str) -> None:
+    places = places_here(tmp_path, tmp_path, tmp_path)
+    assert isinstance(judge(f"echo a > $'{name}'", places), Free | NeedsYes)
