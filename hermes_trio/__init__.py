@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .config.config_file import load_config as load_config
     from .config.schema import GatewayConfig as GatewayConfig
     from .config.schema import PlatformConfig as PlatformConfig
-    from .embed import open_gateway as open_gateway
-    from .embed import serve as serve
+    from .embed.embedding import open_gateway as open_gateway
+    from .embed.shielded_tree import serve as serve
     from .gateway.facade import Gateway as Gateway
     from .gateway.turn.agent_function import Agent as Agent
     from .gateway.turn.context import TurnContext as Turn
@@ -64,7 +64,8 @@ _MODULES = {
     "base.world": ("World",),
     "config.config_file": ("load_config",),
     "config.schema": ("GatewayConfig", "PlatformConfig"),
-    "embed": ("open_gateway", "serve"),
+    "embed.embedding": ("open_gateway",),
+    "embed.shielded_tree": ("serve",),
     "gateway.facade": ("Gateway",),
     "gateway.turn.agent_function": ("Agent",),
     "gateway.turn.context": ("TurnContext",),

@@ -55,7 +55,7 @@ REAL = (
     "tests/platforms/telegram/test_steps.py",
     "tests/platforms/telegram/test_webhook.py",
     "tests/platforms/test_laws.py",
-    "tests/test_embed.py",
+    "tests/embed/",
     "tests/test_imports.py",
     "tests/test_log.py",
     "tests/platforms/telegram/test_bot_api_client.py",

@@ -115,7 +115,7 @@ def test_an_import_configures_no_logging() -> None:
     program = (
         "import logging, sys\n"
         "before = logging.getLogger().handlers[:], logging.getLogger().level\n"
-        "import hermes_trio.embed, hermes_trio.web.app, hermes_platforms.telegram\n"
+        "import hermes_trio.embed.embedding, hermes_trio.web.app, hermes_platforms.telegram\n"
         "assert (logging.getLogger().handlers, logging.getLogger().level) == before\n"
         "assert 'structlog' not in sys.modules\n"
         "assert [type(h).__name__ for h in logging.getLogger('hermes_trio').handlers] == ['NullHandler']\n"

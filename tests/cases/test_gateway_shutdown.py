@@ -20,7 +20,7 @@ import trio.testing
 
 from hermes_trio.base.messages import HomeChannel
 from hermes_trio.cli.subcommands.run_command import exit_code
-from hermes_trio.embed import open_gateway
+from hermes_trio.embed.embedding import open_gateway
 from hermes_trio.gateway.ending.endings_table import (
     GATEWAY_SERVICE_RESTART_EXIT_CODE,
     Cause,

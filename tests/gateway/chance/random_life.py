@@ -14,7 +14,7 @@ import trio
 from outcome import Outcome
 
 from hermes_trio.base.messages import MessageEvent
-from hermes_trio.embed import serve
+from hermes_trio.embed.shielded_tree import serve
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker

@@ -13,7 +13,7 @@ import trio
 from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, GatewayConfig, StreamingConfig
-from hermes_trio.embed import open_gateway
+from hermes_trio.embed.embedding import open_gateway
 from hermes_trio.gateway.facade import Gateway
 from hermes_trio.gateway.serve import Guarded
 from hermes_trio.gateway.turn.context import TurnContext

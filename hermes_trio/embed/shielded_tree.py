@@ -1,22 +1,8 @@
-"""The gateway inside another program, on Trio or on anyio's Trio backend.
+"""The tree of a gateway in another program's Trio: a cancellation from outside is an ending.
 
-    async with open_gateway(home, config, agent=answer, adapters=[mine]) as gateway:
-        ...                                    # the gateway serves while this block runs
-    gateway.control.current                    # the `Ending`: why it has ended
-
-No signal handlers are set, no logging is configured and nothing is global: two gateways in one program are
-two homes. Leaving the block is a stop without grace.
-
-The gateway may end first: after `gateway.stop()` or the admin route, or when every platform has refused its
-credentials. Then the body of the block is cancelled, and the block is left without an error once the tree has
-ended, so that no program continues with a dead gateway. `gateway.control.current` tells the two cases apart:
-its `asked_by` is `LEFT` if the block was left or cancelled. `/restart` in a chat and by HTTP is refused,
-because only the host can restart itself. A host that can do so calls `gateway.stop(restart=True)` and opens
-the next gateway after the block.
-
-A cancellation around the block is a stop without grace too. The tree runs shielded in a task of its own, so
-it is not torn down from outside; a sibling task turns the cancellation into the ending, which gives the
-shield its deadline. The body of the block can be cancelled as usual.
+A cancellation around the tree is a stop without grace. The tree runs shielded in a task of its own, so it is
+not torn down from outside; a sibling task turns the cancellation into the ending, which gives the shield its
+deadline. The body of the block can be cancelled as usual.
 """
 
 from __future__ import annotations
@@ -29,17 +15,17 @@ from typing import TypedDict, Unpack
 
 import trio
 
-from .base.world import World
-from .config.schema import GatewayConfig
-from .gateway.ending.control import Control
-from .gateway.ending.endings_table import MARGIN, Cause, Ending, Supervisor
-from .gateway.facade import Gateway
-from .gateway.links.adapters import refuse_unnamed
-from .gateway.serve import Door, Guarded, Setup
-from .gateway.serve import serve as _serve
-from .gateway.turn.agent_function import Agent
-from .host.loop.worker import Worker
-from .platform.contract import Adapter
+from ..base.world import World
+from ..config.schema import GatewayConfig
+from ..gateway.ending.control import Control
+from ..gateway.ending.endings_table import MARGIN, Cause, Ending, Supervisor
+from ..gateway.facade import Gateway
+from ..gateway.links.adapters import refuse_unnamed
+from ..gateway.serve import Door, Guarded, Setup
+from ..gateway.serve import serve as _serve
+from ..gateway.turn.agent_function import Agent
+from ..host.loop.worker import Worker
+from ..platform.contract import Adapter
 
 LEFT = "left or cancelled by the host"
 
@@ -91,16 +77,8 @@ async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[Gateway]) -
 
 
 @asynccontextmanager
-async def open_gateway(
-    home: str | os.PathLike[str],
-    config: GatewayConfig,
-    *,
-    agent: Agent | AbstractAsyncContextManager[Agent],
-    adapters: Sequence[Adapter],
-    **plugs: Unpack[Plugs],
-) -> AsyncIterator[Gateway]:
-    """Open a gateway that serves as long as the block."""
-    setup = Setup(Path(home), config, agent=agent, adapters=adapters, **plugs)
+async def open_tree(setup: Setup) -> AsyncIterator[Gateway]:
+    """Open a gateway on Trio that serves as long as the block."""
     try:
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as body:

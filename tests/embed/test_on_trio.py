@@ -19,7 +19,8 @@ import trio.testing
 
 from hermes_trio.base.errors import AgentInvalid, ConfigInvalid, HomeBusy
 from hermes_trio.config.schema import GatewayConfig, WebConfig
-from hermes_trio.embed import LEFT, open_gateway, serve
+from hermes_trio.embed.embedding import open_gateway
+from hermes_trio.embed.shielded_tree import LEFT, serve
 from hermes_trio.gateway.ending.endings_table import MARGIN
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
@@ -101,7 +102,7 @@ async def test_a_cancelled_gateway_with_hanging_parts_ends_within_its_margin(sta
 def test_a_gateway_runs_under_anyio(tmp_path: Path) -> None:
     program = f"""
 import anyio, pathlib
-from hermes_trio.embed import open_gateway
+from hermes_trio.embed.embedding import open_gateway
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig
 

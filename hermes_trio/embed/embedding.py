@@ -1,0 +1,54 @@
+"""Opening a gateway in a program, on the event loop on which the program runs.
+
+    async with open_gateway(home, config, agent=answer, adapters=[mine]) as gateway:
+        ...                                    # the gateway serves while this block runs
+    gateway.control.current                    # the `Ending`: why it has ended
+
+No signal handlers are set, no logging is configured and nothing is global: two gateways in one program are
+two homes. Leaving the block is a stop without grace.
+
+The gateway may end first: after `gateway.stop()` or the admin route, or when every platform has refused its
+credentials. Then the body of the block is cancelled, and the block is left without an error once the tree has
+ended, so that no program continues with a dead gateway. `gateway.control.current` tells the two cases apart:
+its `asked_by` is `LEFT` if the block was left or cancelled. `/restart` in a chat and by HTTP is refused,
+because only the host can restart itself. A host that can do so calls `gateway.stop(restart=True)` and opens
+the next gateway after the block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Unpack
+
+import trio
+
+from ..config.schema import GatewayConfig
+from ..gateway.facade import Gateway
+from ..gateway.serve import Setup
+from ..gateway.turn.agent_function import Agent
+from ..platform.contract import Adapter
+from .shielded_tree import Plugs, open_tree
+
+
+@asynccontextmanager
+async def open_gateway(
+    home: str | os.PathLike[str],
+    config: GatewayConfig,
+    *,
+    agent: Agent | AbstractAsyncContextManager[Agent],
+    adapters: Sequence[Adapter],
+    **plugs: Unpack[Plugs],
+) -> AsyncIterator[Gateway]:
+    """Open a gateway that serves as long as the block, on Trio or on asyncio."""
+    tree = open_tree(Setup(Path(home), config, agent=agent, adapters=adapters, **plugs))
+    if trio.lowlevel.in_trio_task():
+        async with tree as gateway:
+            yield gateway
+        return
+    from .guest_run import join_guest  # a program on Trio never loads asyncio
+
+    async with join_guest() as guest, guest.entered(tree) as gateway:
+        yield gateway
