@@ -35,7 +35,7 @@ import trio.testing
 
 from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.task_tree import task_tree
@@ -148,10 +148,10 @@ class Agent:
 
 
 @asynccontextmanager
-async def _serving(home: Path, agent: Agent, crowd: Crowd) -> AsyncIterator[Gateway]:
+async def _serving(home: Path, agent: Agent, crowd: Crowd) -> AsyncIterator[RunningGateway]:
     async with trio.open_nursery() as nursery:
 
-        async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
+        async def serving(task_status: trio.TaskStatus[RunningGateway]) -> None:
             await serve(Setup(home, CONFIG, agent=agent, adapters=[crowd]), task_status=task_status)
 
         yield await nursery.start(serving)

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from .base.errors import ConfigInvalid as ConfigInvalid
     from .base.errors import GatewayError as GatewayError
     from .base.errors import InvalidId as InvalidId
+    from .base.events import ApprovalRequest as ApprovalRequest
+    from .base.events import Event as Event
+    from .base.events import MessageDelta as MessageDelta
+    from .base.events import QuestionRequest as QuestionRequest
+    from .base.events import ReasoningAvailable as ReasoningAvailable
+    from .base.events import RequestClosed as RequestClosed
+    from .base.events import RunCancelled as RunCancelled
+    from .base.events import RunCompleted as RunCompleted
+    from .base.events import RunFailed as RunFailed
+    from .base.events import ToolCompleted as ToolCompleted
+    from .base.events import ToolStarted as ToolStarted
     from .base.messages import HomeChannel as HomeChannel
     from .base.messages import MessageEvent as MessageEvent
     from .base.messages import SessionSource as SessionSource
@@ -27,28 +38,49 @@ if TYPE_CHECKING:
     from .config.schema import GatewayConfig as GatewayConfig
     from .config.schema import PlatformConfig as PlatformConfig
     from .embed.embedding import open_gateway as open_gateway
-    from .embed.shielded_tree import serve as serve
-    from .gateway.facade import Gateway as Gateway
+    from .embed.embedding import serve as serve
+    from .embed.gateway_handle import Gateway as Gateway
+    from .embed.gateway_handle import Run as Run
+    from .embed.gateway_handle import RunUnanswered as RunUnanswered
+    from .gateway.ending.endings_table import Ending as Ending
     from .gateway.turn.agent_function import Agent as Agent
     from .gateway.turn.context import TurnContext as Turn
+    from .host.home.state_file import Status as Status
     from .state.rules.store import SessionStore as SessionStore
     from .state.tables.session_entry import SessionEntry as SessionEntry
+    from .state.tables.transcript import TranscriptRow as TranscriptRow
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "ApprovalRequest",
     "ConfigInvalid",
+    "Ending",
+    "Event",
     "Gateway",
     "GatewayConfig",
     "GatewayError",
     "HomeChannel",
     "InvalidId",
+    "MessageDelta",
     "MessageEvent",
     "PlatformConfig",
+    "QuestionRequest",
+    "ReasoningAvailable",
+    "RequestClosed",
+    "Run",
+    "RunCancelled",
+    "RunCompleted",
+    "RunFailed",
+    "RunUnanswered",
     "SessionEntry",
     "SessionSource",
     "SessionStore",
+    "Status",
+    "ToolCompleted",
+    "ToolStarted",
+    "TranscriptRow",
     "Turn",
     "World",
     "__version__",
@@ -60,17 +92,32 @@ __all__ = [
 
 _MODULES = {
     "base.errors": ("ConfigInvalid", "GatewayError", "InvalidId"),
+    "base.events": (
+        "ApprovalRequest",
+        "Event",
+        "MessageDelta",
+        "QuestionRequest",
+        "ReasoningAvailable",
+        "RequestClosed",
+        "RunCancelled",
+        "RunCompleted",
+        "RunFailed",
+        "ToolCompleted",
+        "ToolStarted",
+    ),
     "base.messages": ("HomeChannel", "MessageEvent", "SessionSource", "build_session_key"),
     "base.world": ("World",),
     "config.config_file": ("load_config",),
     "config.schema": ("GatewayConfig", "PlatformConfig"),
-    "embed.embedding": ("open_gateway",),
-    "embed.shielded_tree": ("serve",),
-    "gateway.facade": ("Gateway",),
+    "embed.embedding": ("open_gateway", "serve"),
+    "embed.gateway_handle": ("Gateway", "RunUnanswered", "Run"),
+    "gateway.ending.endings_table": ("Ending",),
     "gateway.turn.agent_function": ("Agent",),
     "gateway.turn.context": ("TurnContext",),
+    "host.home.state_file": ("Status",),
     "state.rules.store": ("SessionStore",),
     "state.tables.session_entry": ("SessionEntry",),
+    "state.tables.transcript": ("TranscriptRow",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _RENAMED = {"Turn": "TurnContext"}

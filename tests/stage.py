@@ -20,7 +20,7 @@ from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, DisplayConfig, GatewayConfig, PlatformConfig
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.endings_table import Supervisor
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.serve import Guarded, Setup, serve
 from hermes_trio.gateway.turn.agent_function import Agent as TurnAgent
 from hermes_trio.gateway.turn.context import TurnContext
@@ -112,7 +112,7 @@ class Stage:
     """Times at which the state file was written."""
     web: Web | None = None
     """The web, for a test that sends requests."""
-    gateway: Gateway | None = None
+    gateway: RunningGateway | None = None
     ended_at: float | None = None
 
     def setup(self, **changes: Any) -> Setup:
@@ -130,7 +130,7 @@ class Stage:
         return replace(setup, **changes)
 
     @asynccontextmanager
-    async def life(self, control: Control | None = None, **changes: Any) -> AsyncIterator[Gateway]:
+    async def life(self, control: Control | None = None, **changes: Any) -> AsyncIterator[RunningGateway]:
         """Run one life of the gateway; the end of the block stops it without grace, if it still runs."""
         serving = partial(self._serve, self.setup(**changes), control)
         async with trio.open_nursery() as nursery:
@@ -164,7 +164,7 @@ class Stage:
         await settled()
 
     async def _serve(
-        self, setup: Setup, control: Control | None, task_status: trio.TaskStatus[Gateway]
+        self, setup: Setup, control: Control | None, task_status: trio.TaskStatus[RunningGateway]
     ) -> None:
         self.ended_at = None
         await serve(setup, control=control, supervised_by=self.supervised_by, task_status=task_status)
@@ -245,7 +245,7 @@ def everyone(agent: AgentConfig | None = None, *, busy: Busy = "interrupt") -> G
     )
 
 
-def home_channels(gateway: Gateway) -> list[str]:
+def home_channels(gateway: RunningGateway) -> list[str]:
     """Return the ids of the home channels of a gateway."""
     found = (gateway.chats.home_channels.of(one) for one in gateway.chats.connections.values())
     return [channel.chat_id for channel in found if channel is not None]

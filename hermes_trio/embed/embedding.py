@@ -1,18 +1,17 @@
-"""Opening a gateway in a program, on the event loop on which the program runs.
+"""A gateway in a program, on the event loop on which the program runs.
 
-    async with open_gateway(home, config, agent=answer, adapters=[mine]) as gateway:
-        ...                                    # the gateway serves while this block runs
-    gateway.control.current                    # the `Ending`: why it has ended
+    async with open_gateway(home, agent=answer) as gateway:
+        print(await gateway.say("first", "hello"))     # the gateway serves while this block runs
+    gateway.ending                                     # why it has ended
 
 No signal handlers are set, no logging is configured and nothing is global: two gateways in one program are
 two homes. Leaving the block is a stop without grace.
 
-The gateway may end first: after `gateway.stop()` or the admin route, or when every platform has refused its
-credentials. Then the body of the block is cancelled, and the block is left without an error once the tree has
-ended, so that no program continues with a dead gateway. `gateway.control.current` tells the two cases apart:
-its `asked_by` is `LEFT` if the block was left or cancelled. `/restart` in a chat and by HTTP is refused,
-because only the host can restart itself. A host that can do so calls `gateway.stop(restart=True)` and opens
-the next gateway after the block.
+The gateway may end first: after `gateway.stop()` or the admin route. Then the body of the block is cancelled,
+and the block is left without an error once the tree has ended, so that no program continues with a dead
+gateway. `gateway.ending` tells the two cases apart: its `asked_by` is `LEFT` if the block was left or
+cancelled. `/restart` in a chat and by HTTP is refused, because only the host can restart itself. A host that
+can do so calls `gateway.stop(restart=True)` and opens the next gateway after the block.
 """
 
 from __future__ import annotations
@@ -26,29 +25,50 @@ from typing import Unpack
 import trio
 
 from ..config.schema import GatewayConfig
-from ..gateway.facade import Gateway
+from ..gateway.operations.api_sessions import API_PLATFORM
 from ..gateway.serve import Setup
 from ..gateway.turn.agent_function import Agent
 from ..platform.contract import Adapter
+from ..web.api.api_platform import ApiPlatform
+from .gateway_handle import Gateway
+from .host_loop import TrioLoop
 from .shielded_tree import Plugs, open_tree
 
 
 @asynccontextmanager
 async def open_gateway(
     home: str | os.PathLike[str],
-    config: GatewayConfig,
+    config: GatewayConfig | None = None,
     *,
     agent: Agent | AbstractAsyncContextManager[Agent],
-    adapters: Sequence[Adapter],
+    adapters: Sequence[Adapter] = (),
     **plugs: Unpack[Plugs],
 ) -> AsyncIterator[Gateway]:
     """Open a gateway that serves as long as the block, on Trio or on asyncio."""
-    tree = open_tree(Setup(Path(home), config, agent=agent, adapters=adapters, **plugs))
+    if not any(adapter.name == API_PLATFORM for adapter in adapters):
+        adapters = (*adapters, ApiPlatform())  # the sessions of the program itself
+    tree = open_tree(Setup(Path(home), config or GatewayConfig(), agent=agent, adapters=adapters, **plugs))
     if trio.lowlevel.in_trio_task():
-        async with tree as gateway:
-            yield gateway
+        async with tree as running:
+            yield Gateway(running, TrioLoop())
         return
     from .guest_run import join_guest  # a program on Trio never loads asyncio
 
-    async with join_guest() as guest, guest.entered(tree) as gateway:
-        yield gateway
+    async with join_guest() as guest, guest.entered(tree) as running:
+        yield Gateway(running, guest)
+
+
+async def serve(
+    home: str | os.PathLike[str],
+    config: GatewayConfig | None = None,
+    *,
+    agent: Agent | AbstractAsyncContextManager[Agent],
+    adapters: Sequence[Adapter] = (),
+    task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
+    **plugs: Unpack[Plugs],
+) -> None:
+    """Serve on Trio until the gateway is asked to end, or this is cancelled. `await
+    nursery.start(partial(serve, ...))` returns the `Gateway` once its doors are open."""
+    async with open_gateway(home, config, agent=agent, adapters=adapters, **plugs) as gateway:
+        task_status.started(gateway)
+        await trio.sleep_forever()

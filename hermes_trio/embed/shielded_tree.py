@@ -7,25 +7,19 @@ deadline. The body of the block can be cancelled as usual.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import TypedDict, Unpack
+from contextlib import asynccontextmanager
+from typing import TypedDict
 
 import trio
 
 from ..base.world import World
-from ..config.schema import GatewayConfig
 from ..gateway.ending.control import Control
 from ..gateway.ending.endings_table import MARGIN, Cause, Ending, Supervisor
-from ..gateway.facade import Gateway
+from ..gateway.facade import RunningGateway
 from ..gateway.links.adapters import refuse_unnamed
-from ..gateway.serve import Door, Guarded, Setup
-from ..gateway.serve import serve as _serve
-from ..gateway.turn.agent_function import Agent
+from ..gateway.serve import Door, Guarded, Setup, serve
 from ..host.loop.worker import Worker
-from ..platform.contract import Adapter
 
 LEFT = "left or cancelled by the host"
 
@@ -39,22 +33,7 @@ class Plugs(TypedDict, total=False):
     guarded: Guarded
 
 
-async def serve(
-    home: str | os.PathLike[str],
-    config: GatewayConfig,
-    *,
-    agent: Agent | AbstractAsyncContextManager[Agent],
-    adapters: Sequence[Adapter],
-    task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
-    **plugs: Unpack[Plugs],
-) -> None:
-    """Serve until the gateway is asked to end, or this is cancelled. `await nursery.start(partial(serve,
-    ...))` returns the `Gateway` once its doors are open."""
-    setup = Setup(Path(home), config, agent=agent, adapters=adapters, **plugs)
-    await _serve_shielded(setup, task_status)
-
-
-async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[Gateway]) -> None:
+async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[RunningGateway]) -> None:
     refuse_unnamed(setup.adapters, setup.config)
     control = Control()
     # The only shield without a deadline of its own: it gets one as soon as there is an ending.
@@ -62,7 +41,7 @@ async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[Gateway]) -
 
     async def tree() -> None:
         with shield:
-            await _serve(setup, control=control, supervised_by=Supervisor.HOST, task_status=task_status)
+            await serve(setup, control=control, supervised_by=Supervisor.HOST, task_status=task_status)
         nursery.cancel_scope.cancel(reason="the gateway has ended")
 
     async with trio.open_nursery() as nursery:
@@ -77,13 +56,13 @@ async def _serve_shielded(setup: Setup, task_status: trio.TaskStatus[Gateway]) -
 
 
 @asynccontextmanager
-async def open_tree(setup: Setup) -> AsyncIterator[Gateway]:
+async def open_tree(setup: Setup) -> AsyncIterator[RunningGateway]:
     """Open a gateway on Trio that serves as long as the block."""
     try:
         async with trio.open_nursery() as nursery:
             with trio.CancelScope() as body:
 
-                async def serving(task_status: trio.TaskStatus[Gateway]) -> None:
+                async def serving(task_status: trio.TaskStatus[RunningGateway]) -> None:
                     await _serve_shielded(setup, task_status)
                     body.cancel(reason="the gateway has ended")
 

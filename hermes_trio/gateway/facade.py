@@ -18,7 +18,7 @@ from .session.work import Work
 
 
 @dataclass(frozen=True, slots=True)
-class Gateway:
+class RunningGateway:
     """A running gateway."""
 
     home: Home

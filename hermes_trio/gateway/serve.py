@@ -39,7 +39,7 @@ from .ending.control import Control
 from .ending.endings_table import MARGIN, Cause, Ending, Supervisor
 from .ending.shutdown import Shutdown
 from .ending.triggers import end_with_database
-from .facade import Gateway
+from .facade import RunningGateway
 from .home.housekeeping import keep_house
 from .home.open_home import Home
 from .intake.mailbox import Mailbox
@@ -64,8 +64,8 @@ LIFE = "life"
 """Name under which `meta` keeps the id of the last life."""
 
 Door = Callable[..., Awaitable[None]]
-"""Another way in than a platform. It is called with the `Gateway` and a `task_status`, which it tells when it
-is open. When `shutdown.work_over` is set it sends its last answers and returns."""
+"""Another way in than a platform. It is called with the `RunningGateway` and a `task_status`, which it tells
+when it is open. When `shutdown.work_over` is set it sends its last answers and returns."""
 
 Guarded = Callable[[], AbstractAsyncContextManager[Guard | None]]
 """Opens the guard of the child processes; a gateway that starts none may be given one that yields None."""
@@ -94,10 +94,10 @@ async def serve(
     *,
     control: Control | None = None,
     supervised_by: Supervisor = Supervisor.NONE,
-    task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[RunningGateway] = trio.TASK_STATUS_IGNORED,
 ) -> Ending:
     """Run a gateway until its end is requested, and return the ending. With `nursery.start` the caller gets
-    the `Gateway` as soon as its doors are open."""
+    the `RunningGateway` as soon as its doors are open."""
     path, config, world, worker = setup.path, setup.config, setup.world, setup.worker
     shutdown = Shutdown(control or Control(), supervised_by)
     control = shutdown.control
@@ -167,7 +167,7 @@ async def _connected(
     commands: CommandRunner,
     agent: Agent,
     doors: Sequence[Door],
-    task_status: trio.TaskStatus[Gateway],
+    task_status: trio.TaskStatus[RunningGateway],
 ) -> None:
     """The inner half of the tree: from the platforms to the turns."""
     own_doors = {one.adapter.name for one in connections.values() if one.adapter.traits.own_door}
@@ -185,7 +185,7 @@ async def _connected(
                     )
                     mailbox = Mailbox(home, chats, shutdown.control, access, work)
                     obey = Commands(home, chats, shutdown, access, mailbox, work)
-                    gateway = Gateway(home, chats, work, shutdown, mailbox, obey)
+                    gateway = RunningGateway(home, chats, work, shutdown, mailbox, obey)
                     router = Router(home, chats, access, mailbox, obey)
                     catch_up = CatchUp(home, chats, access, work.sessions)
                     drain = Drain(home, chats, shutdown, work)

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from ..config.schema import GatewayConfig
 from ..gateway.commands.stop import stop_session
-from ..gateway.facade import Gateway
+from ..gateway.facade import RunningGateway
 from ..gateway.intake.requests import deliver, post
 from ..gateway.operations.conversation_entry import Conversations
 from ..gateway.operations.run_state import Runs
@@ -92,7 +92,7 @@ class Web:
         return self._open
 
     async def door(
-        self, gateway: Gateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, gateway: RunningGateway, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Listen until the work of the gateway is over and all listeners have the last event."""
         home, shutdown = gateway.home, gateway.shutdown
@@ -133,7 +133,7 @@ class Web:
         """Return an address that logs a browser in, once and for some minutes. Do not log it."""
         return self.opened.link()
 
-    def _handlers(self, gateway: Gateway, auth: Auth, changes: ChangeFeed) -> Mapping[type, object]:
+    def _handlers(self, gateway: RunningGateway, auth: Auth, changes: ChangeFeed) -> Mapping[type, object]:
         """Return the handlers of each group of routes. Only this function hands out parts of the gateway."""
         home, chats, work, shutdown = gateway.home, gateway.chats, gateway.work, gateway.shutdown
         config, world, database = home.config, home.world, home.database
@@ -146,15 +146,7 @@ class Web:
         conversations = Conversations(
             database, config, world, control, connections, deliver_request, changes.note
         )
-        metrics = Metrics(
-            database,
-            journals,
-            running,
-            control,
-            outcomes=work.outcomes,
-            connections=connections,
-            long_steps=self._long_steps,
-        )
+        metrics = metrics_of(gateway, self._long_steps)
         handlers = (
             PageRoutes(auth),
             LoginRoutes(auth),
@@ -188,3 +180,16 @@ def application(guard: RouteGuard, handlers: Mapping[type, object]) -> Gate:
     routes = [route for group in GROUPS for route in guard.routes(group, handlers[group.handlers])]
     errors = {**HANDLERS, **OPERATION_HANDLERS}
     return Gate(Starlette(routes=routes, exception_handlers=errors), guard.auth, errors)
+
+
+def metrics_of(gateway: RunningGateway, long_steps: BatchTimes | None = None) -> Metrics:
+    """Return the metrics of a gateway."""
+    return Metrics(
+        gateway.home.database,
+        gateway.home.journals,
+        gateway.work.running,
+        gateway.control,
+        outcomes=gateway.work.outcomes,
+        connections=gateway.chats.connections,
+        long_steps=long_steps,
+    )

@@ -18,7 +18,6 @@ import msgspec
 import trio
 from msgspec import Meta
 
-from hermes_trio import open_gateway
 from hermes_trio.agent.model_agent import Agent, open_agent
 from hermes_trio.agent.providers.model import Model
 from hermes_trio.agent.toolset import Toolbox
@@ -34,7 +33,9 @@ from hermes_trio.config.schema import (
     PlatformConfig,
     TerminalConfig,
 )
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.embed.shielded_tree import open_tree
+from hermes_trio.gateway.facade import RunningGateway
+from hermes_trio.gateway.serve import Setup
 from hermes_trio.platform.contract import Dialect, Traits
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.testing import MemoryPlatform
@@ -97,7 +98,7 @@ class ToolBench:
 
 @dataclass
 class Scene:
-    gateway: Gateway
+    gateway: RunningGateway
     platform: MemoryPlatform
     server: ModelServer
     bench: ToolBench
@@ -168,7 +169,7 @@ async def open_scene(
             agent = open_agent(loaded, {}, World(), tools=tools)
         else:
             agent = nullcontext(_agent_with(model, tools, everything.agent.max_turns))
-        async with open_gateway(home, everything, agent=agent, adapters=[platform]) as gateway:
+        async with open_tree(Setup(home, everything, agent=agent, adapters=[platform])) as gateway:
             yield Scene(gateway, platform, server, bench)
 
 

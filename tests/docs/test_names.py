@@ -44,7 +44,7 @@ def _takes(path: list[str], section: type[Section]) -> bool:
     return key.section is not None and _takes(path[1:], key.section)
 
 
-_NO_KEYS = {"gateway.control.current", "gateway.db", "gateway.lock", "terminal.backend"}
+_NO_KEYS = {"gateway.ending", "gateway.control.current", "gateway.db", "gateway.lock", "terminal.backend"}
 """Other names that are written like a key; the last is one of hermes-agent."""
 _SECTIONS = "|".join(key.name for key in keys(GatewayConfig))
 

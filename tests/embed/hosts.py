@@ -1,4 +1,4 @@
-"""The loops of asyncio on which a program may run, each as a function that runs an async function."""
+"""The loops on which a program may run, each as a function that runs an async function."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import anyio
 import pytest
+import trio
 
 T = TypeVar("T")
 Host = Callable[[Callable[[], Awaitable[Any]]], Any]
@@ -42,3 +43,4 @@ HOSTS = [
         marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop is not installed"),
     ),
 ]
+EVERY_HOST = [pytest.param(trio.run, id="trio"), *HOSTS]

@@ -87,7 +87,8 @@ def test_a_context_variable_crosses(host: Host) -> None:
 def test_a_cancelled_call_has_ended_when_the_cancellation_is_raised(host: Host) -> None:
     told: list[str] = []
 
-    async def hang() -> None:
+    async def hang(begun: asyncio.Event) -> None:
+        begun.set()
         try:
             await trio.sleep_forever()
         finally:
@@ -97,11 +98,18 @@ def test_a_cancelled_call_has_ended_when_the_cancellation_is_raised(host: Host) 
 
     async def main() -> None:
         async with join_guest() as guest:
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(guest.call(hang), 0.05)
+            begun = asyncio.Event()
+            task = asyncio.create_task(guest.call(partial(hang, begun)))
+            await begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
             assert told == ["tidied"]
-            with pytest.raises(TimeoutError), anyio.fail_after(0.05):
-                await guest.call(hang)
+            async with anyio.create_task_group() as tasks:
+                begun = asyncio.Event()
+                tasks.start_soon(guest.call, partial(hang, begun))
+                await begun.wait()
+                tasks.cancel_scope.cancel()
             assert told == ["tidied", "tidied"]
             assert await guest.call(answer) == 42
 
@@ -109,7 +117,8 @@ def test_a_cancelled_call_has_ended_when_the_cancellation_is_raised(host: Host) 
 
 
 def test_an_error_of_a_cancelled_call_goes_before_its_cancellation(host: Host) -> None:
-    async def fail_late() -> None:
+    async def fail_late(begun: asyncio.Event) -> None:
+        begun.set()
         try:
             await trio.sleep_forever()
         finally:
@@ -117,8 +126,12 @@ def test_an_error_of_a_cancelled_call_goes_before_its_cancellation(host: Host) -
 
     async def main() -> None:
         async with join_guest() as guest:
+            begun = asyncio.Event()
+            task = asyncio.create_task(guest.call(partial(fail_late, begun)))
+            await begun.wait()
+            task.cancel()
             with pytest.raises(KeyError, match="mine"):
-                await asyncio.wait_for(guest.call(fail_late), 0.05)
+                await task
 
     host(main)
 
@@ -220,17 +233,22 @@ def test_a_block_that_does_not_open_raises_its_error(host: Host) -> None:
 
 def test_a_block_that_is_cancelled_while_it_opens_leaves_nothing(host: Host) -> None:
     @asynccontextmanager
-    async def slow() -> AsyncIterator[None]:
+    async def slow(opening: asyncio.Event) -> AsyncIterator[None]:
+        opening.set()
         await trio.sleep(3600)
         yield
 
-    async def opened() -> None:
-        async with join_guest() as guest, guest.entered(slow()):
+    async def opened(opening: asyncio.Event) -> None:
+        async with join_guest() as guest, guest.entered(slow(opening)):
             pytest.fail("it is open")
 
     async def main() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(opened(), 0.05)
+        opening = asyncio.Event()
+        task = asyncio.create_task(opened(opening))
+        await opening.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         assert not trio.lowlevel.in_trio_run()
 
     host(main)
@@ -239,13 +257,18 @@ def test_a_block_that_is_cancelled_while_it_opens_leaves_nothing(host: Host) -> 
 def test_a_cancelled_body_closes_its_block(host: Host) -> None:
     block = Block()
 
-    async def opened() -> None:
+    async def opened(is_open: asyncio.Event) -> None:
         async with join_guest() as guest, guest.entered(block.open()):
+            is_open.set()
             await asyncio.sleep(3600)
 
     async def main() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(opened(), 0.05)
+        is_open = asyncio.Event()
+        task = asyncio.create_task(opened(is_open))
+        await is_open.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         assert block.told == ["open", "closed"]
 
     host(main)

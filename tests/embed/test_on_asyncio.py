@@ -125,12 +125,12 @@ def test_the_end_of_the_gateway_ends_the_block(host: Host, tmp_path: Path) -> No
         async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
             gateway.stop(restart=True, asked_by="the host")
             await asyncio.sleep(3600)
-        assert gateway.control.current is not None
-        assert (gateway.control.current.kind, gateway.control.current.asked_by) == ("restart", "the host")
+        assert gateway.ending is not None
+        assert (gateway.ending.kind, gateway.ending.asked_by) == ("restart", "the host")
         async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
             await says(platform, "hello", "You said: hello")
-        assert gateway.control.current is not None
-        assert gateway.control.current.asked_by == LEFT
+        assert gateway.ending is not None
+        assert gateway.ending.asked_by == LEFT
 
     host(main)
 

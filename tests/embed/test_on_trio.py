@@ -19,8 +19,8 @@ import trio.testing
 
 from hermes_trio.base.errors import AgentInvalid, ConfigInvalid, HomeBusy
 from hermes_trio.config.schema import GatewayConfig, WebConfig
-from hermes_trio.embed.embedding import open_gateway
-from hermes_trio.embed.shielded_tree import LEFT, serve
+from hermes_trio.embed.embedding import open_gateway, serve
+from hermes_trio.embed.shielded_tree import LEFT
 from hermes_trio.gateway.ending.endings_table import MARGIN
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
@@ -102,7 +102,7 @@ async def test_a_cancelled_gateway_with_hanging_parts_ends_within_its_margin(sta
 def test_a_gateway_runs_under_anyio(tmp_path: Path) -> None:
     program = f"""
 import anyio, pathlib
-from hermes_trio.embed.embedding import open_gateway
+from hermes_trio.embed.embedding import open_gateway, serve
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig
 
@@ -133,8 +133,8 @@ async def test_the_end_of_the_gateway_ends_the_block(tmp_path: Path) -> None:
             await platform.says("hello")
             gateway.stop(asked_by="the admin")
             await trio.sleep(3600)
-    assert gateway.control.current is not None
-    assert (gateway.control.current.kind, gateway.control.current.asked_by) == ("stop", "the admin")
+    assert gateway.ending is not None
+    assert (gateway.ending.kind, gateway.ending.asked_by) == ("stop", "the admin")
     assert not platform.connected
 
 
@@ -144,14 +144,14 @@ async def test_a_host_that_asks_for_a_restart_opens_the_next_gateway(tmp_path: P
         async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
             gateway.stop(restart=True)
             await trio.sleep(3600)
-    assert gateway.control.current is not None
-    assert gateway.control.current.kind == "restart"
+    assert gateway.ending is not None
+    assert gateway.ending.kind == "restart"
     async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
         await platform.says("hello")
         with trio.fail_after(10):
             await platform.until(lambda: platform.chat("42").last == "You said: hello")
-    assert gateway.control.current is not None
-    assert gateway.control.current.asked_by == LEFT
+    assert gateway.ending is not None
+    assert gateway.ending.asked_by == LEFT
 
 
 async def test_a_restart_requested_in_a_chat_is_refused_with_a_message(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ async def test_a_restart_requested_in_a_chat_is_refused_with_a_message(tmp_path:
         await platform.says("hello")
         with trio.fail_after(10):
             await platform.until(lambda: platform.chat("42").last == "You said: hello")
-        assert gateway.control.current is None
+        assert gateway.ending is None
     assert not (tmp_path / ".restart_notify.json").exists()
 
 
@@ -177,7 +177,7 @@ async def test_a_restart_requested_by_http_is_refused(tmp_path: Path) -> None:
         async with opened as gateway, httpx.AsyncClient(headers=headers) as client:
             answer = await client.post(f"{web.address}/api/admin/restart")
             assert (answer.status_code, answer.json()["error"]["code"]) == (409, "embedded")
-            assert gateway.control.current is None
+            assert gateway.ending is None
             assert (await client.post(f"{web.address}/api/admin/stop")).status_code == 202
             await trio.sleep(3600)
 
@@ -238,3 +238,12 @@ async def test_a_home_in_use_raises_home_busy(tmp_path: Path) -> None:
         with pytest.raises(HomeBusy):
             async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]):
                 pytest.fail("it is open")
+
+
+async def test_a_gateway_serves_as_a_task_of_a_nursery(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        gateway = await nursery.start(partial(serve, tmp_path, agent=Agent()))
+        assert await gateway.say("one", "hello") == "You said: hello"
+        nursery.cancel_scope.cancel()
+    assert gateway.ending is not None
+    assert gateway.ending.asked_by == LEFT

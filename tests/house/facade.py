@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from .source import Measure, Module, Source, parameters
 
-FACADES = ("Gateway", "Web")
+FACADES = ("RunningGateway", "Web")
 ENTRY_POINTS = ("hermes_trio.embed", "hermes_trio.cli", "hermes_trio.web.app")
 """Modules and packages that may take a façade, because it is made for them: they are listed apart."""
 

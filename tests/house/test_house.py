@@ -47,25 +47,27 @@ def found(measures: Iterable[Measure], name: str) -> tuple[str, ...]:
 def test_functions_that_take_a_facade_are_counted_in_each_form_of_the_annotation(tiny: Tiny) -> None:
     source = tiny(
         {
-            "hermes_trio/gateway/parts.py": "class Gateway: ...\ndef make(g: Gateway) -> None: ...\n",
+            "hermes_trio/gateway/parts.py": (
+                "class RunningGateway: ...\ndef make(g: RunningGateway) -> None: ...\n"
+            ),
             "hermes_trio/gateway/intake.py": (
-                "def plain(gateway: Gateway): ...\n"
-                "async def quoted(*, gateway: 'Gateway'): ...\n"
-                "def optional(gateway: Optional[Gateway]): ...\n"
-                "def union(gateway: 'parts.Gateway | None'): ...\n"
-                "def other(start: TaskStatus[Gateway]) -> Gateway: ...\n"
+                "def plain(gateway: RunningGateway): ...\n"
+                "async def quoted(*, gateway: 'RunningGateway'): ...\n"
+                "def optional(gateway: Optional[RunningGateway]): ...\n"
+                "def union(gateway: 'parts.RunningGateway | None'): ...\n"
+                "def other(start: TaskStatus[RunningGateway]) -> RunningGateway: ...\n"
                 "class Holder:\n"
-                "    gateway: Gateway\n"
-                "    def method(self, gateway: Gateway): ...\n"
+                "    gateway: RunningGateway\n"
+                "    def method(self, gateway: RunningGateway): ...\n"
             ),
             "hermes_trio/web/pages.py": "def page(web: None | Web, request: Request): ...\n",
-            "hermes_trio/embed.py": "def embedded(gateway: Gateway): ...\n",
+            "hermes_trio/embed.py": "def embedded(gateway: RunningGateway): ...\n",
             "hermes_trio/cli/run.py": "def run(web: Web): ...\n",
         }
     )
     measures = facade.measures(source)
     assert figures(measures) == {
-        "functions that take the whole Gateway": 5,
+        "functions that take the whole RunningGateway": 5,
         "functions that take the whole Web": 1,
         "modules with such functions": 2,
         "classes with a façade as a field": 1,

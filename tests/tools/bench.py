@@ -12,9 +12,10 @@ from typing import Any
 
 import trio
 
-from hermes_trio import open_gateway
 from hermes_trio.base.errors import GatewayError
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.embed.shielded_tree import open_tree
+from hermes_trio.gateway.facade import RunningGateway
+from hermes_trio.gateway.serve import Setup
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.tools.builtin.process import Processes
 from hermes_trio.tools.builtin.terminal import Terminal
@@ -30,7 +31,7 @@ class Bench:
     """The agent, and the results of its calls."""
 
     stage: Stage
-    gateway: Gateway | None = None
+    gateway: RunningGateway | None = None
     results: list[Result] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
     """Messages that started a turn and were no list of calls, as the model gets them: with the gateway's
@@ -73,10 +74,11 @@ class Bench:
             return Result(str(error), is_error=True)
 
     @asynccontextmanager
-    async def life(self) -> AsyncIterator[Gateway]:
+    async def life(self) -> AsyncIterator[RunningGateway]:
         """Open the gateway for one life."""
         stage = self.stage
-        async with open_gateway(stage.home, stage.config, agent=self, adapters=[stage.platform]) as gateway:
+        setup = Setup(stage.home, stage.config, agent=self, adapters=[stage.platform])
+        async with open_tree(setup) as gateway:
             self.gateway = gateway
             self.tools = {tool.name: tool for tool in (*Terminal().tools, Processes().tool)}
             yield gateway

@@ -20,7 +20,7 @@ from hermes_trio.agent.model_agent import open_agent
 from hermes_trio.base.world import World
 from hermes_trio.config.config_file import Loaded
 from hermes_trio.config.schema import ModelConfig, WebConfig
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.model_server import ModelServer
 from hermes_trio.tools.tool import Tool
@@ -40,7 +40,7 @@ class WebStage(Stage):
     """Seconds by which its clock is ahead."""
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
+    async def served(self) -> AsyncIterator[tuple[RunningGateway, httpx.AsyncClient]]:
         """One life of the gateway, and a client that has the key."""
         self.web = Web(self.config, "1.2.3")
         with trio.fail_after(PATIENCE):

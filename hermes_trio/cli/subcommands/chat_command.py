@@ -34,7 +34,7 @@ from ...gateway.commands.stop import stop_session
 from ...gateway.ending.control import Control
 from ...gateway.ending.endings_table import Cause, Ending, Supervisor, consequences
 from ...gateway.ending.triggers import signals_we_know, watch_drain_request
-from ...gateway.facade import Gateway
+from ...gateway.facade import RunningGateway
 from ...gateway.outbound.texts import database_damaged
 from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import refuse_if_busy
@@ -155,7 +155,7 @@ class _Chat:
     is_answered: bool = True
     """False if the question from the pipe has no answer."""
 
-    async def serve(self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[Gateway]) -> None:
+    async def serve(self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[RunningGateway]) -> None:
         """Run the gateway with the console as its only platform, and cancel `scope` when it has ended."""
         # A closed output of a pipe means that no answer is wanted, as a signal does.
         on_gone = partial(signal.raise_signal, signal.SIGTERM) if self.is_piped else self._leave
@@ -181,7 +181,7 @@ class _Chat:
         )
         scope.cancel(reason="the gateway has ended")
 
-    async def leave_after_last_message(self, gateway: Gateway) -> None:
+    async def leave_after_last_message(self, gateway: RunningGateway) -> None:
         """End the gateway after the last message: at once in a terminal, after the answer for a pipe."""
         await self.last_message.wait()
         if self.is_piped:
@@ -190,7 +190,7 @@ class _Chat:
         await _stop_turns(gateway)
         self._leave()
 
-    async def obey_signal(self, gateway: Gateway, number: signal.Signals) -> None:
+    async def obey_signal(self, gateway: RunningGateway, number: signal.Signals) -> None:
         """Stop the running turn, restart, or leave, as the signal asks."""
         handles = gateway.work.running.handles()
         if self.is_piped:
@@ -228,7 +228,7 @@ async def _open_terminal(question: str | None) -> AsyncIterator[_Terminal]:
         yield _Terminal(editor, editor, editor, prompt="" if editor.draws else PROMPT)
 
 
-async def _stop_turns(gateway: Gateway) -> None:
+async def _stop_turns(gateway: RunningGateway) -> None:
     """Stop the running turn and drop the waiting messages: nobody is left to read an answer."""
     with trio.move_on_after(STOP_TIMEOUT):
         await stop_session(
@@ -236,7 +236,7 @@ async def _stop_turns(gateway: Gateway) -> None:
         )
 
 
-async def _wait_for_turns(gateway: Gateway) -> None:
+async def _wait_for_turns(gateway: RunningGateway) -> None:
     """Wait until every message of the console has its answer, or until no turn can begin any more."""
     while gateway.control.takes_turns:
         version = gateway.home.board.version

@@ -30,7 +30,7 @@ from ...gateway.ending.endings_table import (
     supervisor,
 )
 from ...gateway.ending.triggers import obey_signals, run_planned_stop_watcher, watch_drain_request
-from ...gateway.facade import Gateway
+from ...gateway.facade import RunningGateway
 from ...gateway.links.adapters import find_adapters
 from ...gateway.outbound.texts import database_damaged
 from ...gateway.processes.command import CommandRunner
@@ -119,7 +119,7 @@ async def _run(
     adapters: Sequence[Adapter],
     watched_by: Supervisor,
     arm: Callable[[float], None],
-) -> Gateway:
+) -> RunningGateway:
     """Run the gateway until it has ended."""
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
@@ -142,7 +142,7 @@ async def _run(
             services.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
             services.start_soon(keep_armed, control, arm)
             async with trio.open_nursery() as tree:
-                gateway: Gateway = await tree.start(serving)
+                gateway: RunningGateway = await tree.start(serving)
                 services.start_soon(notify_service_manager, gateway.home.board, os.environ, world)
                 if gateway.home.database.damaged_copy is not None:
                     _print(database_damaged(gateway.home.database.damaged_copy.name))

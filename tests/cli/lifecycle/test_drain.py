@@ -19,7 +19,7 @@ from hermes_trio.cli import main
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.triggers import watch_drain_request
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.host.home.markers import DRAIN_REQUEST
 from hermes_trio.platform.contract import Traits
@@ -90,7 +90,7 @@ async def drain(home: Path, *arguments: str) -> str:
 
 async def serving(
     home: Path, agent: Agent, platform: MemoryPlatform, *, watched: bool = True,
-    task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
+    task_status: trio.TaskStatus[RunningGateway] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
     """Run a gateway on the real clock, as `run` does."""
     control, world = Control(), World()
@@ -109,7 +109,7 @@ async def test_a_drain_from_begin_to_cancel(tmp_path: Path) -> None:
     said: list[str] = []
     with trio.fail_after(4 * MOMENT):
         async with trio.open_nursery() as nursery:
-            gateway: Gateway = await nursery.start(serving, tmp_path, agent, platform)
+            gateway: RunningGateway = await nursery.start(serving, tmp_path, agent, platform)
             await platform.says("work")
             await platform.until(lambda: platform.chat("42").last == "I begin.")
             begun = await drain(tmp_path, "begin")
@@ -143,7 +143,7 @@ async def test_a_waiting_command_ends_with_an_error_if_the_drain_is_cancelled(tm
     agent.on("work", Script().says("I begin.").hangs())
     with trio.fail_after(4 * MOMENT):
         async with trio.open_nursery() as nursery:
-            gateway: Gateway = await nursery.start(serving, tmp_path, agent, platform)
+            gateway: RunningGateway = await nursery.start(serving, tmp_path, agent, platform)
             await platform.says("work")
             await platform.until(lambda: platform.chat("42").last == "I begin.")
             program = [sys.executable, "-m", "hermes_trio", "drain", "begin", "--wait"]
@@ -166,7 +166,7 @@ async def test_a_waiting_command_ends_with_an_error_if_the_drain_is_cancelled(tm
 async def test_a_gateway_that_ignores_the_drain_is_reported(tmp_path: Path) -> None:
     with trio.fail_after(4 * MOMENT):
         async with trio.open_nursery() as nursery:
-            gateway: Gateway = await nursery.start(
+            gateway: RunningGateway = await nursery.start(
                 lambda task_status: serving(
                     tmp_path, Agent(), MemoryPlatform(), watched=False, task_status=task_status
                 )

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from hermes_trio import open_gateway
+from hermes_trio.embed.shielded_tree import open_tree
+from hermes_trio.gateway.serve import Setup
 from hermes_trio.testing import MemoryPlatform
 from tests.host.children.kinds import soon
 from tests.stage import Agent, everyone
@@ -45,7 +46,8 @@ def test_the_tree_shows_the_wait_of_a_turn(tmp_path: Path) -> None:
 
 
 async def test_an_embedded_gateway_is_not_asked_for_its_tree(tmp_path: Path) -> None:
-    async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()]) as gateway:
+    setup = Setup(tmp_path, everyone(), agent=Agent(), adapters=[MemoryPlatform()])
+    async with open_tree(setup) as gateway:
         await gateway.home.board.written()
         shown = await trio.to_thread.run_sync(status, tmp_path, "--tree")
     assert shown.returncode == 1

@@ -14,8 +14,8 @@ import trio
 from outcome import Outcome
 
 from hermes_trio.base.messages import MessageEvent
-from hermes_trio.embed.shielded_tree import serve
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.embed.embedding import serve
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Outgoing, Traits
@@ -80,7 +80,7 @@ class Life:
     """One life of the gateway: its adapter, its agent and its disk, until it is killed."""
 
     story: Story
-    gateway: Gateway | None = None
+    gateway: RunningGateway | None = None
     killed: trio.Event = field(default_factory=trio.Event)
     over: trio.Event = field(default_factory=trio.Event)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)

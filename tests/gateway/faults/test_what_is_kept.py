@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.journal.reader import read_run
 from hermes_trio.journal.session_reader import SessionSnapshot
 from hermes_trio.state.tables.turns import Recovery
@@ -16,7 +16,7 @@ from tests.stage import Stage
 SHOWN = "I begin."
 
 
-async def read(gateway: Gateway, stage: Stage) -> SessionSnapshot:
+async def read(gateway: RunningGateway, stage: Stage) -> SessionSnapshot:
     session = await gateway.home.reader.get_session(stage.entry().session_id)
     assert session is not None
     return session

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from hermes_trio.base.messages import SessionSource
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.intake.requests import NoTurnsNow, Posted, StoredRequest
 from hermes_trio.gateway.operations.api_sessions import (
     SessionUnreachable,
@@ -38,7 +38,7 @@ ANSWERED = (TranscriptRow("user", "one", 0), TranscriptRow("assistant", "You sai
 NO_NAMES = RequestTarget(None, None, "")
 
 
-def conversations(gateway: Gateway, created: list[str]) -> Conversations:
+def conversations(gateway: RunningGateway, created: list[str]) -> Conversations:
     """The conversations of this gateway; their messages are stored and begin no turn."""
 
     async def deliver(request: StoredRequest, *, mode: str = "queue") -> Posted:

@@ -13,9 +13,9 @@ import trio
 from hermes_trio.base.events import ToolCompleted, ToolStarted
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, GatewayConfig, StreamingConfig
-from hermes_trio.embed.embedding import open_gateway
-from hermes_trio.gateway.facade import Gateway
-from hermes_trio.gateway.serve import Guarded
+from hermes_trio.embed.shielded_tree import open_tree
+from hermes_trio.gateway.facade import RunningGateway
+from hermes_trio.gateway.serve import Guarded, Setup
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Worker
 from hermes_trio.platform.contract import Adapter, Traits
@@ -63,9 +63,9 @@ class Scene:
         await trio.sleep(self.pace)
         return turn.text
 
-    def life(self, home: Path, adapter: Adapter) -> AbstractAsyncContextManager[Gateway]:
+    def life(self, home: Path, adapter: Adapter) -> AbstractAsyncContextManager[RunningGateway]:
         self.visits.clear()
-        return open_gateway(
+        setup = Setup(
             home,
             self.config,
             agent=self._opened_agent(),
@@ -74,6 +74,7 @@ class Scene:
             worker=self.worker,
             guarded=self.guarded,
         )
+        return open_tree(setup)
 
     @asynccontextmanager
     async def _opened_agent(self) -> AsyncIterator[Callable[[TurnContext], Awaitable[str]]]:

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.lowlevel
 
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from tests.stage import Stage, settled
 
 MOMENTS = 30
@@ -15,7 +15,7 @@ SAID = ["hello", "/queue hello", "/status", "/new"]
 
 
 async def test_a_message_during_the_close_of_a_door_waits_for_the_next_life(stage: Stage) -> None:
-    async def slow_door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
+    async def slow_door(gateway: RunningGateway, task_status: trio.TaskStatus[None]) -> None:
         """Close slowly, like the web during a last response."""
         task_status.started()
         await gateway.shutdown.work_over.wait()

@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 import trio
 
-from hermes_trio.embed.embedding import open_gateway
-from hermes_trio.embed.shielded_tree import serve
+from hermes_trio.embed.embedding import open_gateway, serve
 from hermes_trio.host.loop.worker import inline_worker
 from tests.gateway.stopping.trouble import BEGINS, EVERYTHING, Trouble, answered_by_the_next_life
 from tests.stage import Stage, no_guard

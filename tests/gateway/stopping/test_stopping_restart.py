@@ -8,7 +8,7 @@ import trio.lowlevel
 
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.endings_table import Cause, Ending, Exit
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.outbound import texts
 from hermes_trio.host.home.markers import RESTART_PENDING
 from hermes_trio.testing import Script
@@ -74,7 +74,7 @@ async def test_a_stop_whose_grace_is_over_already_cuts_turns_with_a_final_edit(s
 
 
 async def test_a_stop_at_the_moment_of_a_restart_replaces_it(stage: Stage) -> None:
-    async def stops(gateway: Gateway) -> None:
+    async def stops(gateway: RunningGateway) -> None:
         await trio.lowlevel.checkpoint()
         gateway.stop(grace=10)
 

@@ -14,7 +14,7 @@ import trio
 
 from hermes_trio.cli.subcommands.run_command import keep_armed
 from hermes_trio.gateway.ending.control import Control
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.serve import serve
 from hermes_trio.gateway.turn.agent_function import Agent
 from hermes_trio.gateway.turn.context import TurnContext
@@ -105,7 +105,7 @@ async def test_a_crash_is_raised_although_closing_the_agent_hangs(stage: Stage) 
         finally:
             await trio.sleep_forever()
 
-    async def door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
+    async def door(gateway: RunningGateway, task_status: trio.TaskStatus[None]) -> None:
         task_status.started()
         raise RuntimeError("a broken assumption")
 
@@ -124,7 +124,7 @@ async def test_a_crash_arms_the_deadline_although_a_turn_cannot_be_cancelled(sta
             await trio.sleep(600)
         return "Done."
 
-    async def door(gateway: Gateway, task_status: trio.TaskStatus[None]) -> None:
+    async def door(gateway: RunningGateway, task_status: trio.TaskStatus[None]) -> None:
         task_status.started()
         await trio.sleep(20)
         raise RuntimeError("a broken assumption")

@@ -17,7 +17,7 @@ from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.triggers import watch_drain_request
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.outbound import texts
 from hermes_trio.host.home.markers import DRAIN_REQUEST, write_drain_request
 from hermes_trio.host.home.state_file import GatewayState, read_status
@@ -27,16 +27,16 @@ from tests.logs import capture_logs
 from tests.stage import Stage, everyone, settled
 
 
-async def hold(gateway: Gateway, held: bool, *, quiet: bool = False) -> None:
+async def hold(gateway: RunningGateway, held: bool, *, quiet: bool = False) -> None:
     gateway.control.hold(held, quiet=quiet)
     await settled()
 
 
-def state_of(gateway: Gateway) -> str:
+def state_of(gateway: RunningGateway) -> str:
     return gateway.home.board.status.gateway_state
 
 
-def is_held(gateway: Gateway) -> bool:
+def is_held(gateway: RunningGateway) -> bool:
     return gateway.control.held
 
 
@@ -146,7 +146,7 @@ async def test_a_hold_during_a_release_holds(stage: Stage) -> None:
 
 
 @asynccontextmanager
-async def watched(stage: Stage) -> AsyncIterator[Gateway]:
+async def watched(stage: Stage) -> AsyncIterator[RunningGateway]:
     """Run one life with the watch over the drain request beside it, as `run` does."""
     control = Control()
 

@@ -13,7 +13,9 @@ import trio
 
 from hermes_trio import open_gateway
 from hermes_trio.config.schema import TerminalConfig
+from hermes_trio.embed.shielded_tree import open_tree
 from hermes_trio.gateway.processes.background import MOST, TooManyProcesses
+from hermes_trio.gateway.serve import Setup
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.tools.background_process import BackgroundProcess
 from tests.host.children.kinds import KINDS, alive, soon, token, until
@@ -61,7 +63,7 @@ async def test_a_background_process_outlives_its_turn_and_never_its_gateway(
         await turn.start_background(KINDS[kind].format(t=mine))
         return "It runs."
 
-    async with open_gateway(stage.home, stage.config, agent=agent, adapters=[stage.platform]) as gateway:
+    async with open_tree(Setup(stage.home, stage.config, agent=agent, adapters=[stage.platform])) as gateway:
         await says(stage, "start it", "It runs.")
         await until(lambda: alive(mine))
         await until(lambda: not gateway.work.running)
@@ -114,7 +116,7 @@ async def test_the_number_of_background_processes_is_limited(stage: Stage, mine:
 
     # Without a sandbox, whose own processes carry the number too.
     config = msgspec.structs.replace(stage.config, terminal=TerminalConfig(sandbox="off"))
-    async with open_gateway(stage.home, config, agent=agent, adapters=[stage.platform]) as gateway:
+    async with open_tree(Setup(stage.home, config, agent=agent, adapters=[stage.platform])) as gateway:
         full = "64 background processes are running. End one before you start another."
         await says(stage, "start them", full)
         assert len(started) == len(alive(mine)) == MOST

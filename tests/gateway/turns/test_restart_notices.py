@@ -11,7 +11,7 @@ import trio
 
 from hermes_trio.base.messages import HomeChannel
 from hermes_trio.config.schema import PlatformConfig
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.outbound import texts
 from hermes_trio.gateway.serve import serve
 from hermes_trio.host.home.markers import RESTART_PENDING
@@ -23,7 +23,7 @@ Adapters = list[MemoryPlatform]
 
 
 @asynccontextmanager
-async def life(stage: Stage, adapters: Adapters) -> AsyncIterator[Gateway]:
+async def life(stage: Stage, adapters: Adapters) -> AsyncIterator[RunningGateway]:
     async with stage.life(adapters=adapters) as gateway:
         await settled()
         yield gateway

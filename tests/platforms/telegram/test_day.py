@@ -25,7 +25,7 @@ from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.testing import ApiError, BotApi, open_bot_api
 from hermes_trio.base.world import World
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
@@ -92,7 +92,7 @@ def world() -> World:
 
 
 @asynccontextmanager
-async def life(day: Day) -> AsyncIterator[Gateway]:
+async def life(day: Day) -> AsyncIterator[RunningGateway]:
     """Run the gateway for the block. It ends as for a restart, with a grace period for running turns."""
     config = GatewayConfig(
         platforms={"telegram": PlatformConfig(allow_from="all")},
@@ -101,7 +101,7 @@ async def life(day: Day) -> AsyncIterator[Gateway]:
     bot = TelegramAdapter(day.telegram.token, base_url=day.telegram.base_url)
     async with trio.open_nursery() as nursery:
 
-        async def run(task_status: trio.TaskStatus[Gateway]) -> None:
+        async def run(task_status: trio.TaskStatus[RunningGateway]) -> None:
             await serve(
                 Setup(
                     day.home,

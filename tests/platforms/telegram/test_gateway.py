@@ -20,7 +20,7 @@ from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.testing.bot_api_methods import ApiError
 from hermes_trio.base.messages import Attachment
 from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.platform.contract import ChatGone, FloodWait
@@ -54,7 +54,7 @@ def agent() -> Agent:
 
 
 @asynccontextmanager
-async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[Gateway]:
+async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[RunningGateway]:
     """Run a gateway with one bot for the block, then stop it when no turn runs."""
     config = GatewayConfig(
         platforms={"telegram": PlatformConfig(allow_from="all", allow_admin_from=("42",))},
@@ -62,7 +62,7 @@ async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[
     )
     async with trio.open_nursery() as nursery:
 
-        async def run(task_status: trio.TaskStatus[Gateway]) -> None:
+        async def run(task_status: trio.TaskStatus[RunningGateway]) -> None:
             await serve(
                 Setup(home, config, agent=agent, adapters=[bot], guarded=no_guard), task_status=task_status
             )

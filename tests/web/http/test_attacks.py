@@ -13,7 +13,7 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.web.http.connection import PIECE
 from hermes_trio.web.http.http_errors import LONGEST_BODY
@@ -49,7 +49,7 @@ def at(entry: RouteSpec[Any], name: str) -> str:
 
 
 @asynccontextmanager
-async def untouched(stage: WebStage) -> AsyncIterator[Gateway]:
+async def untouched(stage: WebStage) -> AsyncIterator[RunningGateway]:
     """A gateway that is unchanged at the end of the block."""
     async with stage.served() as (gateway, http):
         yield gateway

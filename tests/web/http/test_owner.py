@@ -13,7 +13,7 @@ import httpx
 import pytest
 import trio
 
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.processes.guard import open_guard
 from hermes_trio.host.processes.process_groups import running
@@ -57,7 +57,7 @@ NETWORK = Grants(network=True)
 
 
 @asynccontextmanager
-async def served(stage: WebStage) -> AsyncIterator[tuple[Gateway, httpx.AsyncClient]]:
+async def served(stage: WebStage) -> AsyncIterator[tuple[RunningGateway, httpx.AsyncClient]]:
     stage.guarded = open_guard
     async with stage.served() as served:
         yield served

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from openai import AsyncOpenAI
 
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.state.tables.session_entry import Usage
 from tests.web.conftest import KEY, PATIENCE, WebStage
@@ -31,7 +31,7 @@ def left(stage: WebStage) -> list[tuple[str, str]]:
     return [one[:2] for one in stage.agent.left]
 
 
-async def at_rest(stage: WebStage, gateway: Gateway) -> None:
+async def at_rest(stage: WebStage, gateway: RunningGateway) -> None:
     await stage.until(lambda: not gateway.work.running)
 
 
