@@ -37,8 +37,14 @@ if TYPE_CHECKING:
     from .config.config_file import load_config as load_config
     from .config.schema import GatewayConfig as GatewayConfig
     from .config.schema import PlatformConfig as PlatformConfig
+    from .embed import blocking as blocking
     from .embed.embedding import open_gateway as open_gateway
     from .embed.embedding import serve as serve
+    from .embed.foreign_agents import AsyncioTurn as AsyncioTurn
+    from .embed.foreign_agents import BlockingTurn as BlockingTurn
+    from .embed.foreign_agents import TurnOver as TurnOver
+    from .embed.foreign_agents import asyncio_agent as asyncio_agent
+    from .embed.foreign_agents import blocking_agent as blocking_agent
     from .embed.gateway_handle import Gateway as Gateway
     from .embed.gateway_handle import Run as Run
     from .embed.gateway_handle import RunUnanswered as RunUnanswered
@@ -55,6 +61,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "ApprovalRequest",
+    "AsyncioTurn",
+    "BlockingTurn",
     "ConfigInvalid",
     "Ending",
     "Event",
@@ -82,8 +90,12 @@ __all__ = [
     "ToolStarted",
     "TranscriptRow",
     "Turn",
+    "TurnOver",
     "World",
     "__version__",
+    "asyncio_agent",
+    "blocking",
+    "blocking_agent",
     "build_session_key",
     "load_config",
     "open_gateway",
@@ -110,6 +122,7 @@ _MODULES = {
     "config.config_file": ("load_config",),
     "config.schema": ("GatewayConfig", "PlatformConfig"),
     "embed.embedding": ("open_gateway", "serve"),
+    "embed.foreign_agents": ("AsyncioTurn", "BlockingTurn", "TurnOver", "asyncio_agent", "blocking_agent"),
     "embed.gateway_handle": ("Gateway", "RunUnanswered", "Run"),
     "gateway.ending.endings_table": ("Ending",),
     "gateway.turn.agent_function": ("Agent",),
@@ -128,6 +141,8 @@ if not TYPE_CHECKING:  # a type checker would take any name then
 
     def __getattr__(name: str) -> object:
         inner = _RENAMED.get(name, name)
+        if name == "blocking":
+            return import_module(".embed.blocking", __name__)
         if name not in __all__ or inner not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f".{_HOMES[inner]}", __name__), inner)

@@ -126,7 +126,7 @@ class AgentInvalid(GatewayError, TypeError):
         name = getattr(agent, "__qualname__", type(agent).__qualname__)
         super().__init__(
             f"agent {name}: {problem}. Give an `async def` function of a turn, or an async context manager "
-            "that yields one; call blocking code in it with trio.to_thread.run_sync."
+            "that yields one; hermes_trio.blocking_agent makes one of a blocking function."
         )
         self.agent, self.problem = agent, problem
 

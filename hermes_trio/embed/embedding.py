@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Unpack
 
@@ -27,7 +27,7 @@ import trio
 from ..config.schema import GatewayConfig
 from ..gateway.operations.api_sessions import API_PLATFORM
 from ..gateway.serve import Setup
-from ..gateway.turn.agent_function import Agent
+from ..gateway.turn.agent_function import AnyAgent
 from ..platform.contract import Adapter
 from ..web.api.api_platform import ApiPlatform
 from .gateway_handle import Gateway
@@ -40,7 +40,7 @@ async def open_gateway(
     home: str | os.PathLike[str],
     config: GatewayConfig | None = None,
     *,
-    agent: Agent | AbstractAsyncContextManager[Agent],
+    agent: AnyAgent,
     adapters: Sequence[Adapter] = (),
     **plugs: Unpack[Plugs],
 ) -> AsyncIterator[Gateway]:
@@ -62,7 +62,7 @@ async def serve(
     home: str | os.PathLike[str],
     config: GatewayConfig | None = None,
     *,
-    agent: Agent | AbstractAsyncContextManager[Agent],
+    agent: AnyAgent,
     adapters: Sequence[Adapter] = (),
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
     **plugs: Unpack[Plugs],

@@ -55,7 +55,7 @@ from .session.work import Work
 from .startup.catch_up import CatchUp
 from .startup.former_turns import end_former_turns
 from .startup.original_import import import_sessions
-from .turn.agent_function import Agent, checked_agent
+from .turn.agent_function import Agent, AnyAgent, checked_agent
 
 FLUSH_WITHIN = 2.0
 """Seconds for the lanes to send what can be sent when the work is over."""
@@ -80,7 +80,7 @@ class Setup:
     path: Path
     config: GatewayConfig
     _: KW_ONLY
-    agent: Agent | AbstractAsyncContextManager[Agent]
+    agent: AnyAgent
     adapters: Sequence[Adapter]
     doors: Sequence[Door] = ()
     world: World = field(default_factory=World)
@@ -294,13 +294,11 @@ async def _end_leftovers(home: Home, shutdown: Shutdown, guard: Guard) -> None:
 
 
 @asynccontextmanager
-async def _opened(
-    agent: Agent | AbstractAsyncContextManager[Agent], control: Control
-) -> AsyncIterator[Agent]:
+async def _opened(agent: AnyAgent, control: Control) -> AsyncIterator[Agent]:
     """Open the agent: a function as it is, or a context manager, which closes its memory and clients at the
     end."""
     if not isinstance(agent, AbstractAsyncContextManager):
-        yield agent
+        yield checked_agent(agent)
         return
     crash: BaseException | None = None
     is_left = False

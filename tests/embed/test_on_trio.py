@@ -186,10 +186,6 @@ def blocking(turn: object) -> str:
     return "hello"
 
 
-async def generating(turn: object) -> AsyncIterator[str]:
-    yield "hello"
-
-
 @asynccontextmanager
 async def opened_blocking() -> AsyncIterator[Any]:
     yield blocking
@@ -197,7 +193,7 @@ async def opened_blocking() -> AsyncIterator[Any]:
 
 @pytest.mark.parametrize(
     "agent",
-    [blocking, partial(blocking), lambda turn: "hello", generating, "hello", Agent, opened_blocking()],
+    [blocking, partial(blocking), lambda turn: "hello", "hello", Agent, opened_blocking()],
 )
 async def test_an_agent_that_is_not_async_is_refused_at_opening(tmp_path: Path, agent: Any) -> None:
     with pytest.raises(AgentInvalid, match="async def"):

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
 from typing import Protocol, cast, runtime_checkable
 
 from ...base.errors import AgentInvalid
@@ -18,20 +20,33 @@ from .context import TurnContext
 
 Agent = Callable[[TurnContext], Awaitable[str | None]]
 """An async function that answers a turn. It returns the answer; None if its last words are the answer."""
+PiecesAgent = Callable[[TurnContext], AsyncGenerator[str]]
+"""An async generator that yields the pieces of the answer."""
+AnyAgent = Agent | PiecesAgent | AbstractAsyncContextManager[Agent]
+"""The agent of a gateway: a function, a generator, or a context that yields a function."""
 
 
 def checked_agent(agent: object) -> Agent:
-    """Return the agent if it is an async callable, else raise `AgentInvalid`: a blocking function would fail
-    in each turn, and people would see it."""
+    """Return the agent if it is an async callable, or an agent that says the pieces of an async generator.
+    Else raise `AgentInvalid`: a blocking function would fail in each turn, and people would see it."""
     if not callable(agent):
         raise AgentInvalid(agent, "it cannot be called")
     function = inspect.unwrap(agent)
     while isinstance(function, functools.partial):
         function = inspect.unwrap(function.func)
     call = getattr(type(function), "__call__")  # noqa: B004, B009 - of an object whose call may be async
+    if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
+        return partial(_say_pieces, agent)
     if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(call):
         raise AgentInvalid(agent, "it is no async function")
     return cast(Agent, agent)
+
+
+async def _say_pieces(agent: Callable[[TurnContext], AsyncGenerator[str]], turn: TurnContext) -> None:
+    """Say each piece that an async generator yields."""
+    async with aclosing(agent(turn)) as pieces:
+        async for piece in pieces:
+            await turn.say(piece)
 
 
 class CompressionResult(Protocol):

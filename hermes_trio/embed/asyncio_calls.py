@@ -1,0 +1,128 @@
+"""Calls between asyncio and Trio, which take turns in one thread.
+
+Results, errors, cancellations and context variables cross in both directions. A caller that is cancelled
+cancels the other side, and waits until that has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+import anyio
+import outcome
+import trio
+
+T = TypeVar("T")
+
+
+class AsyncioCalls:
+    """Calls from tasks of one loop of asyncio into a nursery of Trio."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._nursery: trio.Nursery
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Take calls from now on, and run them in this nursery."""
+        self._nursery = nursery
+
+    async def call(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Call an async function of Trio from a task of asyncio. A cancellation cancels the call, and is
+        raised when the call has ended."""
+        done: asyncio.Future[outcome.Outcome[T | None]] = self.loop.create_future()
+        scope = trio.CancelScope()
+
+        async def inside() -> T | None:
+            with scope:
+                return await function()
+            return None
+
+        async def crossing() -> None:
+            done.set_result(await outcome.acapture(inside))
+
+        self._nursery.start_soon(crossing)
+        try:
+            await wait_for(done, on_cancel=scope.cancel)
+        except asyncio.CancelledError:
+            done.result().unwrap()  # an error of the call goes before its cancellation
+            raise
+        return done.result().unwrap()  # type: ignore[return-value]  # None only if it was cancelled
+
+    @asynccontextmanager
+    async def entered(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+        """Enter a context manager of Trio for a block of asyncio. One task of Trio enters and leaves it. If
+        it ends before the block, the block is cancelled, and left without an error of its own."""
+        opened: asyncio.Future[T] = self.loop.create_future()
+        closed: asyncio.Future[outcome.Outcome[None]] = self.loop.create_future()
+        scope, block_left = trio.CancelScope(), trio.Event()
+
+        async def inside() -> None:
+            with scope:
+                async with manager as value:
+                    opened.set_result(value)
+                    await block_left.wait()
+
+        async def crossing() -> None:
+            closed.set_result(await outcome.acapture(inside))
+
+        self._nursery.start_soon(crossing)
+        try:
+            either: list[asyncio.Future[Any]] = [opened, closed]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            scope.cancel()
+            await wait_for(closed)  # noqa: ASYNC102 - it shields its awaits
+            closed.result().unwrap()
+            raise
+        try:
+            if opened.done():
+                with anyio.CancelScope() as block:  # noqa: ASYNC100 - the body is in it
+                    closed.add_done_callback(lambda _: block.cancel())
+                    yield opened.result()
+        finally:
+            block_left.set()
+            await wait_for(closed)  # noqa: ASYNC102 - it shields its awaits
+            closed.result().unwrap()
+
+
+async def call_asyncio(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine of asyncio as a task of this loop, and wait for its end on Trio. A cancellation cancels
+    the task, and is raised when the task has ended."""
+    me = trio.lowlevel.current_task()
+    task = loop.create_task(coroutine)
+    raise_cancel: Callable[[], Any] | None = None
+
+    def end(_: object) -> None:
+        trio.lowlevel.reschedule(me)
+
+    def abort(raise_cancelled: Callable[[], Any]) -> trio.lowlevel.Abort:
+        nonlocal raise_cancel
+        raise_cancel = raise_cancelled
+        task.cancel()
+        return trio.lowlevel.Abort.FAILED  # `end` comes when the task has ended
+
+    task.add_done_callback(end)
+    await trio.lowlevel.wait_task_rescheduled(abort)
+    if raise_cancel is not None and (task.cancelled() or task.exception() is None):
+        raise_cancel()
+    if task.cancelled():
+        raise RuntimeError("the task of asyncio was cancelled by somebody else")
+    return task.result()
+
+
+async def wait_for(future: asyncio.Future[T], on_cancel: Callable[[], object] = lambda: None) -> None:
+    """Wait until a future is done. A cancellation calls `on_cancel`, and is raised after that."""
+    try:
+        await asyncio.wait([future])
+    except asyncio.CancelledError:
+        on_cancel()
+        # Without a deadline of its own: what is waited for is cancelled, and has one. On anyio the shield
+        # keeps a cancelled scope from cancelling this task again in each pass of the loop.
+        with anyio.CancelScope(shield=True):
+            while not future.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
+        raise
