@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from . import core, sandbox_cost, start, storage, turn
+from . import core, hosts, sandbox_cost, start, storage, turn
 from .stops import crash, drain, report
 from .web import all_figures, sessions
 
@@ -18,6 +18,7 @@ COMPARISONS: dict[str, Callable[[Sequence[str]], int]] = {"crash": crash.main, "
 OTHERS: dict[str, Callable[[], int]] = {
     "core": core.main,
     "growth": sessions.main,
+    "hosts": hosts.main,
     "sandbox": sandbox_cost.main,
     "start": start.main,
     "storage": storage.main,

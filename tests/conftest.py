@@ -31,6 +31,7 @@ from hermes_trio.state.tables import transcript, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.testing import MemoryPlatform
+from tests.guest_host import HOSTS, run_as_guest
 from tests.stage import Agent, Stage, everyone
 
 REAL = (
@@ -97,13 +98,20 @@ SLOW = (
 """Tests that compute for seconds, because they try every place of a cut or many examples."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run each test on the clock of its fixtures, and mark the tests that `make check` leaves out so that it
-    stays quick. `make test` runs all of them."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help_ = "run the tests on Trio as a guest of this loop"
+    parser.addoption("--host", choices=["trio", *HOSTS], default="trio", help=help_)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run each test on its host and on the clock of its fixtures, and mark the tests that `make check` leaves
+    out so that it stays quick. `make test` runs all of them."""
     for item in items:
         virtual = _is_virtual(item)
-        if isinstance(item, pytest.Function) and virtual:
-            item.add_marker(pytest.mark.trio(run=partial(_run_on_its_clock, item)), append=False)
+        host = config.getoption("--host")
+        if isinstance(item, pytest.Function) and (virtual or (host != "trio" and _is_asynchronous(item))):
+            run = trio.run if host == "trio" else partial(run_as_guest, HOSTS[host])
+            item.add_marker(pytest.mark.trio(run=partial(_run_on_its_clock, item, run)), append=False)
         if item.nodeid.startswith(REAL) and not virtual:
             item.add_marker("real")
         if item.nodeid.startswith(SLOW):
@@ -112,14 +120,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_virtual(item: pytest.Item) -> bool:
     """Return whether an asynchronous test has the virtual clock, itself or through one of its fixtures."""
-    asynchronous = inspect.iscoroutinefunction(getattr(item, "function", None))
-    return asynchronous and "autojump_clock" in getattr(item, "fixturenames", ())
+    return _is_asynchronous(item) and "autojump_clock" in getattr(item, "fixturenames", ())
 
 
-def _run_on_its_clock(item: pytest.Function, test: Callable[[], Awaitable[object]], **options: Any) -> None:
+def _is_asynchronous(item: pytest.Item) -> bool:
+    return inspect.iscoroutinefunction(getattr(item, "function", None))
+
+
+def _run_on_its_clock(
+    item: pytest.Function, run: Callable[..., object], test: Callable[[], Awaitable[object]], **options: Any
+) -> None:
     """Run a test on the virtual clock of its fixtures. pytest-trio looks for a clock only among the arguments
     of the test itself, and calls the runner of the `trio` marker."""
-    trio.run(test, **{**options, "clock": item.funcargs["autojump_clock"]})
+    run(test, **{**options, "clock": item.funcargs.get("autojump_clock", options.get("clock"))})
 
 
 @dataclass
