@@ -17,6 +17,7 @@ from ..base.errors import GatewayError
 from ..base.events import KNOWN, Event
 from ..base.ids import path_safe_id
 from ..base.messages import MessageEvent, SessionSource
+from ..gateway.ending.endings_table import MARGIN
 from ..gateway.facade import RunningGateway
 from ..gateway.intake.requests import NoTurnsNow, Posted, deliver, store_request
 from ..gateway.operations.api_sessions import SessionUnreachable
@@ -77,7 +78,7 @@ class FollowedRun:
         """End the run if it goes on, and wait until its turn has ended."""
         if self.has_end:
             return
-        deadline = self._gateway.shutdown.last_words_deadline()
+        deadline = self._gateway.shutdown.deadline(MARGIN, before_end=1.0)
         # An error of ours: the gateway has ended, and the run with it.
         with trio.CancelScope(deadline=deadline, shield=True), suppress(GatewayError):
             state = await self._runs.state(self.run_id)

@@ -38,11 +38,11 @@ NAME: ContextVar[str] = ContextVar("NAME")
 def nothing_left() -> Iterator[None]:
     """Check that the block leaves no thread, file or process behind."""
     me = psutil.Process()
-    files = {one.path for one in me.open_files()}
+    files, threads = {one.path for one in me.open_files()}, set(threading.enumerate())
     yield
     assert {one.path for one in me.open_files()} == files
     assert me.children(recursive=True) == []
-    kept = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
+    kept = [one.name for one in threading.enumerate() if one not in threads]
     assert all(name.startswith("Trio thread") for name in kept), kept
 
 
