@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.tools.builtin.addresses import HostUnknown
 from hermes_trio.tools.sandbox.granted_hosts import Host
 
@@ -34,7 +34,7 @@ class Internet:
             raise HostUnknown(host.name, "cannot be found: this test does not have it.")
         return await trio.open_tcp_stream("127.0.0.1", self.ports[host])
 
-    def serves(self, gateway: Gateway) -> None:
+    def serves(self, gateway: RunningGateway) -> None:
         """Let the commands of a gateway reach these hosts and no others."""
         background = gateway.work.background
         background.commands = replace(background.commands, reach=self.reach)

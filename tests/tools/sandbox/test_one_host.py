@@ -21,7 +21,7 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import ApprovalsConfig, TerminalConfig
-from hermes_trio.gateway.facade import Gateway
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.processes import egress_proxy
 from hermes_trio.host.loop.task_tree import task_tree
 from hermes_trio.tools.sandbox import proxy_program
@@ -66,7 +66,7 @@ def bench(real_stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> 
 
 
 @pytest.fixture
-async def gateway(bench: Bench, internet: Internet) -> AsyncIterator[Gateway]:
+async def gateway(bench: Bench, internet: Internet) -> AsyncIterator[RunningGateway]:
     async with bench.life() as gateway:
         internet.serves(gateway)
         yield gateway
@@ -145,7 +145,7 @@ EVERYDAY = {
 
 @pytest.mark.parametrize("name", EVERYDAY)
 async def test_everyday_programs_reach_the_granted_host(
-    bench: Bench, gateway: Gateway, internet: Internet, site: Path, name: str
+    bench: Bench, gateway: RunningGateway, internet: Internet, site: Path, name: str
 ) -> None:
     if shutil.which(name.split()[0]) is None and name != "python":
         pytest.skip(f"this machine has no {name}")
@@ -158,7 +158,7 @@ async def test_everyday_programs_reach_the_granted_host(
 
 
 async def test_another_host_is_refused_with_the_remedy(
-    bench: Bench, gateway: Gateway, internet: Internet
+    bench: Bench, gateway: RunningGateway, internet: Internet
 ) -> None:
     plain = await bench.run("curl -sS http://other.org/page", needs=HOST)
     assert "Put `network other.org` into its `needs`" in plain.content
@@ -201,7 +201,7 @@ for probe in (
 """
 
 
-async def test_nothing_but_the_proxy_leads_out(bench: Bench, gateway: Gateway, tmp_path: Path) -> None:
+async def test_nothing_but_the_proxy_leads_out(bench: Bench, gateway: RunningGateway, tmp_path: Path) -> None:
     """A raw connection, a datagram and a lookup of a name reach neither this machine nor another one."""
     (tmp_path / "work" / "probes.py").write_text(textwrap.dedent(PROBES))
     with (
@@ -238,7 +238,9 @@ def own_address() -> str:
         return str(one.getsockname()[0])
 
 
-async def test_a_server_that_a_command_starts_is_reached_by_it_alone(bench: Bench, gateway: Gateway) -> None:
+async def test_a_server_that_a_command_starts_is_reached_by_it_alone(
+    bench: Bench, gateway: RunningGateway
+) -> None:
     result = await bench.run(
         "/usr/bin/python3 -m http.server -b 127.0.0.1 8000 > /dev/null 2>&1 & "
         "until curl -sf http://127.0.0.1:8000/ > list; do sleep 0.05; done; grep -c 'href=.list' list",
@@ -248,7 +250,7 @@ async def test_a_server_that_a_command_starts_is_reached_by_it_alone(bench: Benc
 
 
 async def test_a_background_process_keeps_its_proxy_for_its_life(
-    bench: Bench, gateway: Gateway, internet: Internet, tmp_path: Path
+    bench: Bench, gateway: RunningGateway, internet: Internet, tmp_path: Path
 ) -> None:
     before = descriptors()
     command = "until test -e go; do sleep 0.02; done; curl -sS http://example.org/page > got; sleep 600"
@@ -271,7 +273,7 @@ one.recv(1)
 
 
 async def test_a_turn_that_is_stopped_with_an_open_tunnel_leaves_nothing(
-    bench: Bench, gateway: Gateway, internet: Internet, tmp_path: Path
+    bench: Bench, gateway: RunningGateway, internet: Internet, tmp_path: Path
 ) -> None:
     before = descriptors()
     heard, ended = trio.Event(), trio.Event()
@@ -300,7 +302,9 @@ async def test_a_turn_that_is_stopped_with_an_open_tunnel_leaves_nothing(
     assert not [path for path in scratch.rglob("*") if path.is_socket()]
 
 
-async def test_the_log_says_which_hosts_were_reached_and_refused(bench: Bench, gateway: Gateway) -> None:
+async def test_the_log_says_which_hosts_were_reached_and_refused(
+    bench: Bench, gateway: RunningGateway
+) -> None:
     with capture_logs() as events:
         await bench.run(
             "curl -sS http://example.org/page http://example.org/page http://other.org/page", needs=HOST
