@@ -134,7 +134,9 @@ class _Reader:
             )
         if node.type == "file_redirect":
             operator = next(_raw(child) for child in node.children if not child.is_named)
-            target, *others = [self._words(one) for one in node.children_by_field_name("destination")]
+            words = [self._words(one) for one in node.children_by_field_name("destination")]
+            # What follows an operator that closes a descriptor is a word of the command.
+            target, *others = [[], *words] if operator.endswith("&-") else words
             more += (word for words in others for word in words)
             return replace(given, redirects=(*given.redirects, *((operator, word) for word in target)))
         start, end, text = "", node, ""

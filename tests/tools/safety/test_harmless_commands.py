@@ -12,6 +12,8 @@ HARMLESS = """\
 ls -la
 cd src && pytest -q
 git status
+exec <&-; echo closed
+make 2>&- | tail
 git log --oneline -5 --format='%h %s'
 git commit -m "rm -rf the old / files; drop table users"
 git commit -m "Don't shutdown; kill -9 -1"

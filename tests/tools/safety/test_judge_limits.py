@@ -43,7 +43,7 @@ def test_judging_a_hostile_command_line_is_fast(command: str) -> None:
             [*"abr$(){}[]<>|&;'\"`\\#~*?!=/-@ \n\t", "rm", "-rf", " / ", "sh", "-c", "<<a", "$(", "${",
             "case x in ",
              "esac", "for x in ", "do ", "xargs ", "find ", "-exec ", "sudo ", "env ", "kill ", "chmod ",
-             "7 ", "755 ", "git ",
+             "7 ", "755 ", "git ", "<&-", "2>&- ", "2>&1 ", "<>", ">|", "<<<",
              "docker run ", "curl ", "awk ", "[[ ", "((", "x=(", "$'"]
         ),
         max_size=40,
