@@ -108,11 +108,12 @@ async def _measured(folder: Path) -> dict[SandboxKind, CommandTimer]:
 
 def _kinds() -> list[SandboxKind]:
     """Return the sandboxes of this machine, and none."""
-    refused = choose("auto").refused
-    kinds = [kind for kind in SandboxKind if kind not in refused]
+    refused = choose(TerminalConfig()).refused
+    local = (SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK, SandboxKind.OFF)
+    kinds = [kind for kind in local if kind not in refused]
     if SandboxKind.LANDLOCK in kinds:
         try:
-            choose(SandboxKind.LANDLOCK)
+            choose(TerminalConfig(sandbox="landlock"))
         except ConfigInvalid as error:
             print(f"Landlock is left out: {error}")
             kinds.remove(SandboxKind.LANDLOCK)

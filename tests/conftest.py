@@ -61,6 +61,7 @@ REAL = (
     "tests/test_log.py",
     "tests/platforms/telegram/test_bot_api_client.py",
     "tests/tools/mcp/",
+    "tests/tools/sandbox/remote/",
     "tests/tools/sandbox/test_corpus.py",
     "tests/tools/safety/test_approval.py",
     "tests/tools/test_no_orphans.py",

@@ -23,6 +23,7 @@ from ..base.byte_cache import ByteCache
 from ..base.world import World
 from ..config.config_file import Loaded
 from ..config.known_secrets import masking_of
+from ..config.remote_section import REMOTE
 from ..config.schema import GatewayConfig
 from ..log import Log
 from ..state.db.database import Database
@@ -138,6 +139,8 @@ async def open_agent(
     if tell is not None:
         tell(chosen.why)
     endpoint, config = chosen.endpoint, loaded.config
+    # The file tools use the disk of this machine, where such commands do not run.
+    without_files = ("file",) if config.terminal.sandbox in REMOTE else ()
     home = loaded.path.parent
     redact = masking_of(home, config, environ)
     async with (
@@ -150,7 +153,7 @@ async def open_agent(
                 open_model,
                 toolbox() if tools is None else tools,
                 servers,
-                disabled=names_in(config.agent.disabled_toolsets),
+                disabled=names_in((*config.agent.disabled_toolsets, *without_files)),
             ),
             world,
             window=endpoint.context_length if endpoint else None,

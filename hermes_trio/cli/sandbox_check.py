@@ -9,7 +9,8 @@ from ..base.errors import ConfigInvalid
 from ..config.schema import GatewayConfig
 from ..gateway.processes.command import work_directory
 from ..platform.doctor_checks import Finding
-from ..tools.sandbox.available import choose
+from ..tools.sandbox.available import Available, choose
+from ..tools.sandbox.remote.remote_place import RemotePlace
 from ..tools.sandbox.session_sandbox import SandboxKind
 from ..tools.sandbox.views import login_directories
 
@@ -17,9 +18,12 @@ from ..tools.sandbox.views import login_directories
 def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
     """Yield what confines commands, and what is weaker than it could be."""
     try:
-        available = choose(config.terminal.sandbox)
+        available = choose(config.terminal)
     except ConfigInvalid as error:
         yield from (Finding("problem", f"{one.key}: {one.problem}", one.remedy) for one in error.findings)
+        return
+    if available.remote is not None:
+        yield _remote_finding(available, available.remote, work_directory(home, config.terminal))
         return
     if available.kind is SandboxKind.OFF:
         why = f" ({available.reasons})" if available.refused else ""
@@ -29,7 +33,7 @@ def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
         yield Finding("warning", text, available.remedy)
     else:
         yield Finding("ok", f"commands run under {available.kind}")
-    work = work_directory(home, config.terminal.cwd)
+    work = work_directory(home, config.terminal)
     if not work.is_dir() and config.terminal.cwd is not None:
         yield Finding("problem", f"the work directory {work} does not exist", "Make it, or set terminal.cwd.")
     elif available.confines and any(
@@ -50,3 +54,9 @@ def _missing_paths(key: str, paths: Iterable[str]) -> Iterator[Finding]:
     for path in paths:
         if not Path(path).expanduser().exists():
             yield Finding("warning", f"{key}: there is no {path}", "Make it, or remove it from config.yaml.")
+
+
+def _remote_finding(available: Available, remote: RemotePlace, work: Path) -> Finding:
+    if available.trouble is not None:
+        return Finding("problem", f"{available.trouble}: every command fails", available.remedy)
+    return Finding("ok", f"commands run in {remote.name}, in {work}")

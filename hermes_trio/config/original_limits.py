@@ -40,6 +40,7 @@ class Limit:
 
 
 _ACCOUNT = "Run the gateway itself in a container, or in an account with no more rights than that."
+_ELSEWHERE = "Set terminal.sandbox to docker or ssh, and name your container or host."
 _TOOLSETS = "List the unwanted sets of tools in agent.disabled_toolsets, which applies to every platform."
 _PROFILES = "Run a separate gateway for each profile, each with its own home."
 _WHO = "Here only allow_from and allow_admin_from decide who may talk."
@@ -108,7 +109,7 @@ LIMITS: tuple[Limit, ...] = (
         "terminal.backend",
         "refused",
         "commands in an environment apart from this machine",
-        _ACCOUNT,
+        _ELSEWHERE,
         ("local",),
     ),
     Limit("terminal.docker_network", "harmless", "commands do not run in a container", passes=("true",)),
@@ -247,7 +248,7 @@ LIMITS: tuple[Limit, ...] = (
 )
 
 VARIABLES: tuple[Limit, ...] = (
-    Limit("TERMINAL_ENV", "refused", "the environment in which commands run", _ACCOUNT, ("local",)),
+    Limit("TERMINAL_ENV", "refused", "the environment in which commands run", _ELSEWHERE, ("local",)),
     Limit("HERMES_WRITE_SAFE_ROOT", "refused", "the directories that may be written to", _ACCOUNT),
 )
 """Rows for the variables of the environment and of `.env`."""

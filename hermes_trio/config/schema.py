@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from ..base.messages import HomeChannel
+from .remote_section import DockerConfig, SshConfig
 from .section import Section
 
 # The upper bound of 115 days excludes `inf`, which timers of the operating system do not accept.
@@ -195,8 +196,8 @@ class TerminalConfig(Section, frozen=True):
         Meta(description="Environment variables that commands get besides the usual ones such as PATH."),
     ] = ()
     sandbox: Annotated[
-        Literal["auto", "bubblewrap", "landlock", "off"],
-        Meta(description="What confines commands; auto is the best one that works on this machine."),
+        Literal["auto", "bubblewrap", "landlock", "off", "docker", "ssh"],
+        Meta(description="What confines commands, or where they run; auto is the best one of this machine."),
     ] = "auto"
     network: Annotated[
         Literal["ask", "on", "off"],
@@ -204,6 +205,8 @@ class TerminalConfig(Section, frozen=True):
     ] = "ask"
     readable: Annotated[tuple[str, ...], Meta(description="Hidden paths that commands may read.")] = ()
     writable: Annotated[tuple[str, ...], Meta(description="More paths that commands may write.")] = ()
+    docker: Annotated[DockerConfig, Meta(description="The container of commands.")] = DockerConfig()
+    ssh: Annotated[SshConfig, Meta(description="The host of commands.")] = SshConfig()
 
 
 class ApprovalsConfig(Section, frozen=True):

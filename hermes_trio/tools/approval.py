@@ -19,7 +19,7 @@ from ..base.recent import Recent
 from ..state.tables import meta
 from ..state.tables.approvals import ALWAYS
 from .needs import is_allowed, kinds_of, shown_grants
-from .safety.judge import judge, places_here
+from .safety.judge import judge, places_here, places_there
 from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes, Verdict, one_command
 from .sandbox.views import NOTHING, Grants
 from .tool import Approval, ToolFailed, Workplace
@@ -51,6 +51,7 @@ class Permissions:
         Raises `ToolFailed` if it may not run."""
         if not place.sandbox.confines:
             await self.permit(command, place, cwd=cwd)
+        if not place.sandbox.confines or place.sandbox.remote is not None:
             return NOTHING
         network = place.config.terminal.network
         if network == "off" and (needs.network or needs.hosts):
@@ -115,7 +116,8 @@ def _must_be_as_shown(cwd: Path, grants: Grants) -> None:
 
 async def _judged(command: str, place: Workplace, cwd: Path, after: str = "") -> Verdict:
     """Return the verdict on a command. Raises `ToolFailed` if nobody can allow it."""
-    places = places_here(place.home, cwd, place.cwd)
+    remote = place.sandbox.remote is not None
+    places = places_there(place.home, cwd) if remote else places_here(place.home, cwd, place.cwd)
     verdict = await trio.to_thread.run_sync(judge, command, places, after, abandon_on_cancel=True)
     if isinstance(verdict, Blocked):
         raise ToolFailed(f"BLOCKED: nobody can allow this: {verdict.why}. {_NO_WAY_AROUND}")

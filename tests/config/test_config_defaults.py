@@ -56,6 +56,8 @@ CONTRACT = {
         "network": "ask",
         "readable": [],
         "writable": [],
+        "docker": {"container": None, "program": "docker"},
+        "ssh": {"host": None},
     },
     "approvals": {"mode": "ask", "timeout": 60},
     "mcp_servers": {},

@@ -170,10 +170,13 @@ def _print(text: str) -> None:
 
 def _print_sandbox(commands: CommandRunner) -> None:
     """Print what confines the commands of the agent, and where they work."""
-    if commands.warning is None:
-        _print(f"Commands: under {commands.available.kind}, in {commands.work}")
-    else:
+    available = commands.available
+    if commands.warning is not None:
         _print(f"warning: {commands.warning}")
+    elif available.remote is not None:
+        _print(f"Commands: in {available.remote.name}, in {commands.work}")
+    else:
+        _print(f"Commands: under {available.kind}, in {commands.work}")
 
 
 def _print_next_steps(home: Path, watched_by: Supervisor, web: Web) -> None:

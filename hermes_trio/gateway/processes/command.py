@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,8 @@ from pathlib import Path
 import trio
 
 from ...base.errors import StoreError
+from ...config.remote_section import REMOTE
+from ...config.schema import TerminalConfig
 from ...host.files.private_files import make_private_dir
 from ...host.loop.worker import finished
 from ...host.processes.guard import Guard
@@ -25,7 +27,7 @@ from ...log import Log
 from ...masking.command_environment import command_environment
 from ...state.tables import processes
 from ...tools.paths import files_of
-from ...tools.sandbox.available import NO_SANDBOX, Available, choose
+from ...tools.sandbox.available import NO_SANDBOX, Available, choose, directory_there
 from ...tools.sandbox.session_sandbox import SessionSandbox
 from ...tools.sandbox.views import NOTHING, Grants, Room, login_directories
 from ..ending.shutdown import Shutdown
@@ -54,7 +56,7 @@ class CommandRunner:
 
     @property
     def confines(self) -> bool:
-        """True if commands run in a sandbox."""
+        """True if commands run in a sandbox or a container."""
         return self.available.confines
 
     @property
@@ -73,7 +75,7 @@ class CommandRunner:
             readable=tuple(Path(one).expanduser() for one in terminal.readable),
             writable=tuple(Path(one).expanduser() for one in terminal.writable),
         )
-        return SessionSandbox(self.available.kind, room)
+        return SessionSandbox(self.available.kind, room, self.available.remote)
 
     @asynccontextmanager
     async def running(
@@ -87,7 +89,7 @@ class CommandRunner:
         background: bool = False,
     ) -> AsyncIterator[ChildProcess]:
         """Run a command of a session for as long as the block, in the sandbox with these grants. Leaving the
-        block ends the child process and all its descendants."""
+        block ends the child process and all its descendants. Raises `ProcessUnstartable`."""
         home = self.home
         process_id = process_id or home.world.new_id()
         process = None
@@ -112,7 +114,8 @@ class CommandRunner:
                     spool=str(self._spool(process_id)),
                 )
                 await home.database.write(processes.add, row)
-                yield process
+                async with self._attended(process, cwd):
+                    yield process
         finally:
             if process is not None and process.is_over:
                 await self._store_end(process_id, process)  # noqa: ASYNC102 - it shields its await
@@ -147,9 +150,15 @@ class CommandRunner:
                 guard=self.guard,
                 ending=self.shutdown.begun,
                 talk=talk,
+                hear=self.available.remote is not None,
                 keep_open=() if channel is None else (channel,),
             ) as process:
                 yield process
+
+    def _attended(self, process: ChildProcess, cwd: Path) -> AbstractAsyncContextManager[None]:
+        """Attend to a command that runs elsewhere, from its beginning there to its end."""
+        remote = self.available.remote
+        return remote.attended(process, cwd, self.shutdown.begun) if remote else nullcontext()
 
     def _spool(self, process_id: str) -> Path:
         return self.home.path / "spools" / process_id
@@ -165,23 +174,28 @@ class CommandRunner:
 async def open_commands(home: Home, shutdown: Shutdown, guard: Guard | None) -> CommandRunner:
     """Return the runner of a gateway's commands, after a look for the sandbox that this machine has. Raises
     `ConfigInvalid` if it has not the one that is configured."""
-    work, available = work_directory(home.path, home.config.terminal.cwd), NO_SANDBOX
+    work, available = work_directory(home.path, home.config.terminal), NO_SANDBOX
     if guard is not None:
         with home.worker("sandbox") as runner:
-            available = await finished(runner, partial(choose, home.config.terminal.sandbox))
+            available = await finished(runner, partial(choose, home.config.terminal))
             if work.is_relative_to(home.path):
                 await finished(runner, partial(make_private_dir, work))
         log.info("sandbox chosen", sandbox=available.kind, work=str(work), refused=available.reasons)
-        if not available.confines:
+        if available.trouble is not None:
+            log.warning("place of commands not reached", error=available.trouble, remedy=available.remedy)
+        elif not available.confines and available.remote is None:
             log.warning("commands are not confined", remedy=available.remedy)
     return CommandRunner(home, shutdown, guard, available, work)
 
 
-def work_directory(home: Path, configured: str | None) -> Path:
-    """Return the directory in which the agent works. The home directory of a login is not one, unless it is
+def work_directory(home: Path, terminal: TerminalConfig) -> Path:
+    """Return the directory in which the agent works; one in a container or on a host begins with `~` if it is
+    below the home directory there. The home directory of a login on this machine is not one, unless it is
     configured: programs read their settings there."""
-    if configured is not None:
-        return Path(configured).expanduser()
+    if terminal.sandbox in REMOTE:
+        return directory_there(terminal.cwd)
+    if terminal.cwd is not None:
+        return Path(terminal.cwd).expanduser()
     here = Path.cwd()
     return home / "work" if any(Path(login).is_relative_to(here) for login in login_directories()) else here
 

@@ -23,6 +23,7 @@ import trio
 
 from ...base.errors import GatewayError
 from ...base.messages import Attachment, AttachmentKind
+from ...config.remote_section import REMOTE
 from ...host.files.private_files import make_private_dir, open_private
 from ...host.loop.worker import finished
 from ...log import Log
@@ -52,6 +53,7 @@ async def with_files(
 ) -> list[Received]:
     """Return the messages of a chat with their files downloaded, and named in their texts."""
     remaining, done = MOST_FILES, list[Received]()
+    elsewhere = home.config.terminal.sandbox in REMOTE
     with trio.move_on_after(FETCH_WITHIN) as patience:
         for row in rows:
             files, notes = list[Attachment](), list[str]()
@@ -62,7 +64,7 @@ async def with_files(
                 else:
                     fetched, trouble = file, ""
                 files.append(fetched)
-                notes.append(_describe(fetched, trouble))
+                notes.append(_describe(fetched, trouble, elsewhere=elsewhere))
             done.append(_with_notes(row, files, notes))
     if patience.cancelled_caught:
         log.warning("attachments not downloaded in time", session=session_id)
@@ -127,12 +129,15 @@ def _name(file: Attachment) -> str:
     return f"{hashlib.sha256((file.file_id or '').encode()).hexdigest()[:12]}-{given}"
 
 
-def _describe(file: Attachment, trouble: str) -> str:
-    """Return the line that names a file to the agent. A name is data and cannot close the bracket."""
+def _describe(file: Attachment, trouble: str, *, elsewhere: bool = False) -> str:
+    """Return the line that names a file to the agent, whose commands may run elsewhere. A name is data and
+    cannot close the bracket."""
     name = _UNUSUAL.sub("_", file.name or "")
     what = " ".join(part for part in (file.kind, name) if part)
     facts = ", ".join(part for part in (file.mime_type, _size(file.size) if file.size else None) if part)
     what = f"{what} ({facts})" if facts else what
+    if file.path and elsewhere:
+        return f"[Sent along: {what}; kept by the gateway, where your commands do not reach it]"
     if file.path or file.url:
         return f"[Sent along: {what}: {file.path or file.url}]"
     return f"[Sent along: {what}; not fetched{': ' + trouble if trouble else ''}]"

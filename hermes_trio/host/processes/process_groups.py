@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -108,6 +108,11 @@ class ChildProcess:
         """Identifies the command's process, also after its pid was reused."""
 
     @property
+    def group_id(self) -> str:
+        """The id of its process group."""
+        return self._group.id
+
+    @property
     def stdin(self) -> trio.abc.SendStream | None:
         """The command's standard input, if it was started with `talk`."""
         return self._child.stdin
@@ -117,6 +122,12 @@ class ChildProcess:
         """The command's standard output, if it was started with `hear`; then `output` is its standard
         error."""
         return self._child.stdout
+
+    def ask_to_end(self) -> None:
+        """Send TERM to the command itself. Its descendants are ended when its block is left."""
+        if self.exit_code is None:
+            with suppress(OSError):
+                self._group.system.signal(self.id.pid, sweep.TERM)  # not reaped, so the pid is its own
 
     async def wait(self) -> int | None:
         """Wait until the command itself has ended and its output so far was read. Return its exit code, or
@@ -233,7 +244,7 @@ async def end_group(
         return True
     group.signal(sweep.TERM, members, table)
     with trio.move_on_after(patience.after_term) as polite:
-        async with beside(partial(_cut_at_ending, polite, ending)):
+        async with beside(partial(cut_at_ending, polite, ending)):
             await _signal_until_gone(group, look, sweep.TERM)
             return True
     with trio.move_on_after(patience.after_kill):
@@ -242,7 +253,8 @@ async def end_group(
     return False
 
 
-async def _cut_at_ending(polite: trio.CancelScope, ending: trio.Event) -> None:
+async def cut_at_ending(polite: trio.CancelScope, ending: trio.Event) -> None:
+    """End a polite step when the gateway ends."""
     await ending.wait()
     polite.cancel(reason="the gateway is ending")
 

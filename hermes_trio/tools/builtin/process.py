@@ -251,7 +251,8 @@ def _described(background: BackgroundProcess, place: Workplace) -> str:
     now = place.world.time()
     since = (background.ended_at or now) - background.started_at
     code = background.process.exit_code
-    how = f"running, pid {background.process.id.pid}" if background.is_running else _ended(code)
+    pid = f", pid {background.process.id.pid}" if place.sandbox.remote is None else ""
+    how = f"running{pid}" if background.is_running else _ended(code)
     return f"{background.id}: {how}; {since:.0f} s; {_command(background.command, place)}"
 
 

@@ -136,7 +136,9 @@ class Terminal:
         if not arguments.background and (why := _why_not_in_foreground(commands)):
             raise ToolFailed(why)
         cwd = await self._directory(arguments, place)
-        needs = await trio.to_thread.run_sync(needed, arguments.needs, cwd, abandon_on_cancel=True)
+        # Elsewhere there is no sandbox of ours from which a command could be let out.
+        asked = arguments.needs if place.sandbox.remote is None else ()
+        needs = await trio.to_thread.run_sync(needed, asked, cwd, abandon_on_cancel=True)
         grants = await self._permissions.grant(arguments.command, needs, place, cwd=cwd)
         if arguments.background:
             return await _start(arguments, place, cwd, grants)
@@ -158,22 +160,22 @@ class Terminal:
         grants: Grants,
     ) -> Result:
         """Run a command until it ends or its time is over."""
-        sandbox = place.sandbox
-        directory_file = sandbox.temporary / f".cwd-{place.world.new_id()}"
-        script = arguments.command
+        sandbox, script = place.sandbox, arguments.command
         if os.name == "posix":
-            name = directory_file if grants.everything else sandbox.inside(directory_file)
-            write_directory = f"pwd -P >| {shlex.quote(str(name))}"
+            write_directory = f"pwd -P >| {sandbox.directory_note(grants)}"
             script = f"trap {shlex.quote(write_directory)} EXIT\n{script}"
         code: int | None = TIMED_OUT
+        directory_file: Path | None = None
         try:
             async with place.running(script, cwd=cwd, grants=grants) as process:
+                directory_file = sandbox.temporary / f".cwd-{process.group_id}"
                 with trio.move_on_after(limit) as patience:
                     async with beside(partial(report_activity, process, place)):
                         code = await process.wait()
             now = await trio.to_thread.run_sync(_read_directory, directory_file, abandon_on_cancel=True)
         finally:
-            directory_file.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, without waiting
+            if directory_file is not None:
+                directory_file.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, without waiting
         text = await output_of(process, place)
         if patience.cancelled_caught:
             ended = f"it took longer than {limit:.0f} s and was ended; use background=true for long commands"
@@ -195,7 +197,8 @@ async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path, gran
         notify=notify,
         watch=() if notify else arguments.watch_patterns,
     )
-    text = f"Started {background.id} (pid {background.process.id.pid}) in {cwd}."
+    pid = f" (pid {background.process.id.pid})" if place.sandbox.remote is None else ""
+    text = f"Started {background.id}{pid} in {cwd}."
     if notify:
         text += " You will be told when it ends."
     if notify and arguments.watch_patterns:
@@ -264,6 +267,9 @@ def _read_head(path: Path, size: int) -> bytes:
 def _found_directory(sandbox: SessionSandbox, here: Path, workdir: str | None) -> Path:
     """Return the directory of a command: `workdir`, seen from `here`, else `here`, or the work directory if
     that is gone. It is resolved once, so that the command runs in the directory that a person is shown."""
+    if sandbox.remote is not None:
+        there = here / workdir if workdir is not None else here
+        return there if not (workdir or "").startswith("~") else Path(workdir or "")
     if workdir is not None:
         here /= os.path.expanduser(workdir)
     elif not sandbox.outside(here).is_dir():

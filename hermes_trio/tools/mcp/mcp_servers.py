@@ -19,6 +19,7 @@ import trio
 
 from ...base.extras import install_command
 from ...base.world import World
+from ...config.remote_section import REMOTE
 from ...config.schema import GatewayConfig, McpServerConfig
 from ...host.loop.scoped_task import beside
 from ...host.processes.guard import Guard, open_guard
@@ -139,10 +140,11 @@ def _start(
     """Start the program of a server. Its environment holds the variables that every command gets, and the
     configured ones; its error output goes to a log file of its own."""
     assert guard is not None and server.command  # noqa: S101, PT018 - only programs are started
+    cwd = config.terminal.cwd if config.terminal.sandbox not in REMOTE else None
     return running(
         f"mcp-{world.new_id()}",
         [server.command, *server.args],
-        cwd=Path(config.terminal.cwd or Path.cwd()).expanduser(),
+        cwd=Path(cwd or Path.cwd()).expanduser(),
         env=command_environment(os.environ) | dict(server.env),
         spool=home / "logs" / f"mcp-{plain_name(name)}.log",
         guard=guard,

@@ -23,12 +23,21 @@ from __future__ import annotations
 import re
 
 from .command_line import LONGEST, ShellCommand, UnreadableCommand, normalised
-from .judged_paths import Places, places_here
+from .judged_paths import Places, places_here, places_there
 from .script_judge import ScriptJudge
 from .shell import commands_of
 from .verdict import UNREADABLE, Blocked, Free, NeedsYes, Verdict
 
-__all__ = ["LONGEST", "Places", "ShellCommand", "UnreadableCommand", "commands_of", "judge", "places_here"]
+__all__ = [
+    "LONGEST",
+    "Places",
+    "ShellCommand",
+    "UnreadableCommand",
+    "commands_of",
+    "judge",
+    "places_here",
+    "places_there",
+]
 
 _FORK_BOMB = re.compile(r"(?<![\w:.])([\w:.]{1,64})\(\)\{[^{}]{0,200}\1\|\1&")
 

@@ -119,6 +119,12 @@ def places_here(gateway_home: Path, cwd: Path, workplace: Path) -> Places:
     return Places(user_home, own, str(cwd), os.getpid(), real, str(workplace))
 
 
+def places_there(gateway_home: Path, cwd: Path) -> Places:
+    """Return the places for a command on another host, whose files cannot be looked up. Its home directory is
+    taken to have the name of ours."""
+    return Places(str(Path.home()), str(gateway_home), str(cwd), os.getpid(), workplace=str(cwd))
+
+
 def as_kernel_finds(user_home: str, gateway_home: str, path: str) -> str:
     """Return the path of a file after every link. Of a file with several names (hard links) return the
     protected one, if a file of a login or of the gateway is among them."""

@@ -1,5 +1,6 @@
-"""The sandbox that this machine has. Each is tried once, at the start: a kernel or a container may forbid
-what it needs although the program is installed."""
+"""The sandbox that this machine has, or the place where commands run instead. Each is tried once, at the
+start: a kernel or a container may forbid what it needs although the program is installed. A place that does
+not answer then may do so later, so it is no mistake of the configuration."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from ...base.errors import ConfigFinding, ConfigInvalid
+from ...config.schema import TerminalConfig
 from . import bubblewrap, landlock, landlock_program
 from .call_filter import has_filter
+from .remote.remote_place import RemotePlace, remote_place
 from .session_sandbox import SandboxKind
 from .views import NOTHING, Room
 
@@ -27,11 +30,15 @@ class Available:
 
     kind: SandboxKind
     refused: Mapping[SandboxKind, str]
+    remote: RemotePlace | None = None
+    """The container or host in which commands run, if one is configured."""
+    trouble: str | None = None
+    """Why commands cannot run there at present."""
 
     @property
     def confines(self) -> bool:
-        """True if there is a sandbox."""
-        return self.kind is not SandboxKind.OFF
+        """True if there is a sandbox or a container."""
+        return self.kind not in (SandboxKind.OFF, SandboxKind.SSH)
 
     @property
     def reasons(self) -> str:
@@ -40,22 +47,31 @@ class Available:
 
     @property
     def remedy(self) -> str:
-        """The way to get a sandbox, or a better one."""
+        """The way to get a sandbox, or a better one, or to reach the place."""
+        if self.remote is not None:
+            return f"{self.remote.remedy}."
         return REMEDY if self.refused else "Remove terminal.sandbox: off from config.yaml."
 
     @property
     def warning(self) -> str | None:
-        """A sentence for the owner, with the remedy, if there is no sandbox."""
+        """A sentence for the owner, with the remedy, if there is no sandbox, or the place does not answer."""
+        if self.trouble is not None:
+            return f"Every command fails: {self.trouble}. {self.remedy}"
+        if self.remote is not None:
+            return None
         return None if self.confines else f"No sandbox confines the commands of the agent. {self.remedy}"
 
 
 NO_SANDBOX = Available(SandboxKind.OFF, {})
 
 
-def choose(setting: str) -> Available:
+def choose(terminal: TerminalConfig) -> Available:
     """Return the sandbox that `terminal.sandbox` means on this machine. It starts processes; call it in a
     thread. Raises `ConfigInvalid` if the one that is named does not work."""
-    if setting == SandboxKind.OFF:
+    setting = terminal.sandbox
+    if remote := remote_place(terminal):
+        return Available(SandboxKind(setting), {}, remote, remote.trouble(directory_there(terminal.cwd)))
+    if setting == "off":
         return Available(SandboxKind.OFF, {})
     refused: dict[SandboxKind, str] = {}
     for kind, attempt in _ATTEMPTS.items():
@@ -70,6 +86,11 @@ def choose(setting: str) -> Available:
             [ConfigFinding("terminal.sandbox", problem, f"{REMEDY} Or set it to auto or off.")]
         )
     return Available(SandboxKind.OFF, refused)
+
+
+def directory_there(configured: str | None) -> Path:
+    """Return the work directory in a container or on a host; by default the home directory there."""
+    return Path(configured or "~")
 
 
 def _attempt(line: Callable[[list[str], Room], list[str]]) -> str | None:

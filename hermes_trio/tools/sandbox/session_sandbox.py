@@ -4,12 +4,14 @@
     confined = sandbox.confine("make test", cwd, NOTHING)
 
 It starts nothing itself: a confined command is run like any other one, in its own process group. A command
-that is granted everything, and every command where the machine has no sandbox, runs as it is.
+that is granted everything, and every command where the machine has no sandbox, runs as it is. If a container
+or another host is configured, every command runs there, and none here.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,17 +20,21 @@ from pathlib import Path
 
 from ...host.files.private_files import make_private_dir
 from ...host.processes.process_groups import DirectoryUnusable
-from ..paths import Territory
+from ...host.processes.sweep import MARKER
+from ..paths import PathRefused, Territory
 from . import bubblewrap, landlock
+from .remote.remote_place import DIRECTORY_NOTE, RemotePlace
 from .views import NOTHING, TEMPORARY, FileAccess, Grants, Room, access_to, views_of
 
 
 class SandboxKind(StrEnum):
-    """A way to confine commands."""
+    """A way to confine commands, or another place for them."""
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"
     OFF = "off"
+    DOCKER = "docker"
+    SSH = "ssh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +54,13 @@ class SessionSandbox:
 
     kind: SandboxKind
     room: Room
+    remote: RemotePlace | None = None
+    """The place where commands run, if that is not this machine."""
 
     @property
     def confines(self) -> bool:
-        """True if commands run in a sandbox."""
-        return self.kind is not SandboxKind.OFF
+        """True if commands run in a sandbox or a container."""
+        return self.kind not in (SandboxKind.OFF, SandboxKind.SSH)
 
     @property
     def temporary(self) -> Path:
@@ -66,8 +74,12 @@ class SessionSandbox:
 
     @property
     def territory(self) -> Territory:
-        """The paths that the file tools may use: what is hidden from a command is hidden from them."""
+        """The paths that the file tools may use: what is hidden from a command is hidden from them. Raises
+        `PathRefused` if commands run elsewhere: the files there are others."""
         room = self.room
+        if self.remote is not None:
+            why = f"is in {self.remote.name}, where only commands reach it. Use the tool terminal."
+            raise PathRefused(room.work, why)
         return Territory(room.home, room.work, self.readable, self.temporary, self.outside)
 
     def may_write(self, real: Path) -> bool:
@@ -77,6 +89,14 @@ class SessionSandbox:
     def inside(self, path: Path) -> Path:
         """Return the name in the sandbox of a path below `temporary`."""
         return Path("/tmp", path.relative_to(self.temporary)) if self._has_own_tmp else path  # noqa: S108
+
+    def directory_note(self, grants: Grants) -> str:
+        """Return the word by which the shell of a command names the file for its last directory. It is the
+        file `.cwd-ID` in `temporary` once the command has ended, with the id of its process group."""
+        if self.remote is not None:
+            return DIRECTORY_NOTE
+        top = self.temporary if grants.everything else self.inside(self.temporary)
+        return f'{shlex.quote(f"{top}/.cwd-")}"${MARKER}"'
 
     def outside(self, path: Path) -> Path:
         """Return the name outside of the sandbox of a path that a command uses."""
@@ -106,6 +126,9 @@ class SessionSandbox:
         descriptor of the channel to its proxy, if it was granted hosts. Raises `ProcessUnstartable`."""
         make_private_dir(self.temporary)
         os.utime(self.room.scratch)  # the time of the last command, by which it is kept
+        if self.remote is not None:
+            line = self.remote.command_line(command, cwd, self.temporary)
+            return ConfinedCommand(line, Path("/"), self.remote.variables)
         if not self.confines or grants.everything:
             return ConfinedCommand(command, cwd, {})
         words = [shutil.which("bash") or "sh", "-c", command] if isinstance(command, str) else command

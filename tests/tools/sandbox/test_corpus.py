@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.tools.safety.protected_paths import own_program_directories
 from hermes_trio.tools.sandbox import landlock_program
 from hermes_trio.tools.sandbox.available import choose
@@ -54,7 +55,7 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 def sandboxed(kind: SandboxKind) -> SandboxKind:
     """Return the sandbox, or skip the test where this machine does not have it."""
-    if reason := choose("auto").refused.get(kind):
+    if reason := choose(TerminalConfig()).refused.get(kind):
         pytest.skip(reason)
     return kind
 
