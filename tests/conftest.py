@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import signal
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -97,6 +98,13 @@ SLOW = (
     "tests/masking/test_redaction.py::test_masking_time_grows",
 )
 """Tests that compute for seconds, because they try every place of a cut or many examples."""
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs of tests. A shell that starts pytest in the background has it ignored,
+    and every child process would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -43,6 +43,10 @@ ALLOWED = {
     "hermes_trio/host/loop/watchdog.py": {"time.monotonic"},
     # A process of its own, which outlives the gateway and imports nothing of it.
     "hermes_trio/host/processes/sweep.py": {"time.monotonic", "time.sleep"},
+    # Processes of their own, which a command starts with or is started by.
+    "hermes_trio/tools/sandbox/landlock_program.py": {"time.monotonic", "time.sleep"},
+    "hermes_trio/tools/sandbox/remote/connector_program.py": {"time.monotonic", "time.sleep"},
+    "hermes_trio/tools/sandbox/remote/supervisor_program.py": {"time.monotonic"},
     # The start of the machine, by the kernel's clocks.
     "hermes_trio/host/processes/process_identity.py": {"time.clock_gettime", "time.time"},
     # A simulated server: the time of day of another machine.

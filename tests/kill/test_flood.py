@@ -37,7 +37,7 @@ async def test_a_flood_of_command_output_costs_the_gateway_no_memory(tmp_path: P
     home, mark = tmp_path / "home", token()
     home.mkdir()
     async with open_loopback(traits=Traits(edits=True, takes_keys=True)) as server:
-        (home / "config.yaml").write_text(CONFIG.format(port=server.port, takes_keys="true"))
+        (home / "config.yaml").write_text(CONFIG.format(port=server.port, takes_keys="true", sandbox="auto"))
         process = subprocess.Popen([sys.executable, str(GATEWAY), str(home), str(tmp_path / "witness")])
         try:
             with trio.fail_after(PATIENCE):

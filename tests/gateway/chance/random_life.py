@@ -7,15 +7,15 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
 from outcome import Outcome
 
 from hermes_trio.base.messages import MessageEvent
-from hermes_trio.embed.embedding import serve
+from hermes_trio.embed.shielded_tree import open_tree
 from hermes_trio.gateway.facade import RunningGateway
+from hermes_trio.gateway.serve import Setup
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Outgoing, Traits
@@ -134,8 +134,7 @@ class Life:
         story = self.story
         with self.scope:
             async with trio.open_nursery() as nursery:
-                start = partial(
-                    serve,
+                setup = Setup(
                     story.home,
                     story.plan.config,
                     agent=self.agent,
@@ -144,11 +143,16 @@ class Life:
                     worker=self.worker,
                     guarded=no_guard,
                 )
-                self.gateway = await nursery.start(start)
+                self.gateway = await nursery.start(self._serve, setup)
                 task_status.started()
         self.over.set()
         if self.gateway is None:  # killed before its doors were open
             task_status.started()
+
+    async def _serve(self, setup: Setup, task_status: trio.TaskStatus[RunningGateway]) -> None:
+        async with open_tree(setup) as gateway:
+            task_status.started(gateway)
+            await trio.sleep_forever()
 
     async def agent(self, turn: TurnContext) -> str | None:
         if self.killed.is_set():

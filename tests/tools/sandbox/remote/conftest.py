@@ -10,9 +10,9 @@ import pytest
 from tests.tools.sandbox.remote.places import PLACES, Place, sshd
 
 
-@pytest.fixture(scope="session", params=PLACES)
+@pytest.fixture(scope="module", params=PLACES)
 def opened_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Each place in turn, for all its tests."""
+    """Each place in turn, for the tests of a module: others look for processes that are left."""
     with PLACES[request.param](tmp_path_factory.mktemp("place")) as place:
         yield place
 
