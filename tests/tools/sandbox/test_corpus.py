@@ -19,7 +19,7 @@ from hermes_trio.tools.sandbox.available import choose
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind
 from hermes_trio.tools.sandbox.views import TEMPORARY
 from tests.tools.sandbox.corpus.commands import PATH, Sample, everyday, harmful
-from tests.tools.sandbox.corpus.scene import Scene
+from tests.tools.sandbox.corpus.scene import Outcome, Scene
 from tests.tools.sandbox.corpus.users import NOBODY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes are Linux's")
@@ -136,10 +136,17 @@ def test_everyday_work_works_in_a_sandbox(scene: Scene, kind: SandboxKind) -> No
     broken = [
         f"{one.name}: {done.output[-300:]}"
         for one in samples
-        if (done := scene.run(one.text, kind)).code != 0
+        if (done := _run_once_set_up(scene, one.text, kind)).code != 0
     ]
     print(_report(f"broke under {kind}", broken, len(samples)))
     assert len(broken) <= MOST_BROKEN * len(samples), _report("broke", broken, len(samples))
+
+
+def _run_once_set_up(scene: Scene, text: str, kind: SandboxKind) -> Outcome:
+    """Run a command, and again if a socket of another test, which the sandbox was to hide, has just gone."""
+    done = scene.run(text, kind)
+    gone = "bwrap: Can't mkdir parents for "
+    return scene.run(text, kind) if done.output.startswith(gone) else done
 
 
 def _is_shared_with_our_program() -> bool:

@@ -74,6 +74,9 @@ class Scene:
             self._copy(self.top, self._original / "top")
             self._before = snapshot(self.top)
             self._run.mkdir()
+            self._children = {
+                pid for pid, _ in _children()
+            }  # of other tests, such as helpers of multiprocessing
             own_program_directories()  # found while this process may import everything
             with Others(self.login, self._run, self.user).opened() as self.others:
                 yield self
@@ -129,7 +132,7 @@ class Scene:
             *_secrets("output", output),
             *self._changes(),
             *self.others.harm(),
-            *_left(self.others.pids),
+            *_left(self._children | self.others.pids),
         ]
         sweep.end_all([group])
         after = machine()
@@ -246,13 +249,19 @@ _DIRECTORIES = [
 
 def _left(known: set[int]) -> Iterator[str]:
     """Yield the processes that came of a command and still run, and end them. They are our children."""
-    for one in list(sweep.THIS_SYSTEM.look().by_pid.values()):
-        if one.parent == os.getpid() and one.pid not in known:
-            if one.alive:
-                yield f"a process was left: {Path(f'/proc/{one.pid}/comm').read_text().strip()}"
-                os.kill(one.pid, signal.SIGKILL)
+    for pid, alive in _children():
+        if pid not in known:
+            if alive:
+                yield f"a process was left: {Path(f'/proc/{pid}/comm').read_text().strip()}"
+                os.kill(pid, signal.SIGKILL)
             with suppress(ChildProcessError):
-                os.waitpid(one.pid, 0)
+                os.waitpid(pid, 0)
+
+
+def _children() -> list[tuple[int, bool]]:
+    """Return the processes whose parent we are, and whether they are alive."""
+    seen = sweep.THIS_SYSTEM.look().by_pid.values()
+    return [(one.pid, one.alive) for one in seen if one.parent == os.getpid()]
 
 
 def _secrets(where: str, text: str) -> Iterator[str]:
