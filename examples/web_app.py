@@ -19,7 +19,7 @@ import hermes_trio
 
 
 class State(TypedDict):
-    """What the requests of the application share."""
+    """Values that all requests of the application share."""
 
     gateway: hermes_trio.Gateway
 

@@ -68,7 +68,7 @@ class ThreadCalls:
         try:
             either: list[Future[Any]] = [opened, closed]
             wait(either, return_when=FIRST_COMPLETED)
-        except BaseException:
+        except BaseException:  # Ctrl-C in this thread, before the block was entered
             self._soon(scope.cancel)
             closed.result()
             raise

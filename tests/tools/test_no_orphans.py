@@ -4,7 +4,6 @@ loop, the real tools, and real processes that are hard to kill."""
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,14 +131,19 @@ async def test_no_process_of_a_model_survives_any_end_of_its_turn(
 async def test_no_process_of_a_model_survives_a_killed_gateway(
     tmp_path: Path, mine: str, kind: str, sandbox: str
 ) -> None:
-    home = tmp_path / "home"
+    await kill_a_gateway(tmp_path / "home", f"terminal: {{sandbox: {sandbox}}}\n", kind, mine)
+    await until(lambda: not alive(mine), within=20)
+
+
+async def kill_a_gateway(home: Path, terminal: str, kind: str, mine: str) -> None:
+    """Start a gateway with these lines of configuration, and kill it while its model's processes run."""
     home.mkdir()
     async with (
         open_model_server() as server,
         open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
     ):
         config = CONFIG.format(port=platform.port, model=server.openai_url)
-        (home / "config.yaml").write_text(f"{config}terminal: {{sandbox: {sandbox}}}\n")
+        (home / "config.yaml").write_text(config + terminal)
         environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
         works(server, kind, mine)
         gateway = await trio.lowlevel.open_process(
@@ -152,8 +156,6 @@ async def test_no_process_of_a_model_survives_a_killed_gateway(
             with trio.fail_after(PATIENCE):
                 await platform.says("work", chat="42")
             await both_run(home, mine)
-            gateway.send_signal(signal.SIGKILL)
-            await until(lambda: not alive(mine), within=20)
         finally:
             gateway.kill()
             with trio.move_on_after(10, shield=True):

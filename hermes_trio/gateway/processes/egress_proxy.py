@@ -116,7 +116,7 @@ class _LimitedListener(trio.abc.Listener[trio.SocketStream]):
         await self.places.acquire()
         try:
             return await self.listener.accept()
-        except BaseException:
+        except BaseException:  # no connection came, also if this was cancelled: nobody has the place
             self.places.release()
             raise
 

@@ -101,7 +101,7 @@ def git_repository(site: Path) -> None:
 
 def python_package(site: Path) -> None:
     """Put a package on the site, as an index has it."""
-    (folder := site / "simple" / "letters").mkdir(parents=True)
+    (folder := site / "packages" / "letters").mkdir(parents=True)
     name = "letters-1.0-py3-none-any.whl"
     with zipfile.ZipFile(folder / name, "w") as packed:
         packed.writestr("letters.py", "")
@@ -136,7 +136,7 @@ EVERYDAY = {
     "print(urlopen('http://example.org/page').read().decode())\"",
     "git": "git clone -q http://example.org/letters.git && sed s/from.*/'the page'/ letters/letter",
     "pip": f"PIP_CONFIG_FILE=/dev/null {sys.executable} -m pip --disable-pip-version-check install -q "
-    "--target got -i http://example.org/simple --trusted-host example.org letters && "
+    "--target got -i http://example.org/packages --trusted-host example.org letters && "
     "test -e got/letters.py && echo the page",
     "npm": "npm install --no-audit --no-fund --silent --registry http://example.org letters && "
     "grep -q letters node_modules/letters/package.json && echo the page",

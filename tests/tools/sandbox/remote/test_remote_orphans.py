@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +14,11 @@ import pytest
 import trio
 
 from hermes_trio.config.schema import TerminalConfig
-from hermes_trio.platform.contract import Traits
-from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
-from hermes_trio.testing.model_server import open_model_server
 from tests.agent.agent_scene import Scene, open_scene
 from tests.host.children.kinds import alive, soon, token, until
 from tests.tools.sandbox.remote.places import Place
-from tests.tools.test_no_orphans import CONFIG, HARD, PATIENCE, both_run, ends, tools, works
+from tests.tools.test_no_orphans import HARD, PATIENCE, both_run, ends, kill_a_gateway, tools, works
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the supervisor needs /proc"),
@@ -94,32 +90,8 @@ def config_of(terminal: TerminalConfig) -> str:
 async def test_no_process_elsewhere_survives_a_killed_gateway(
     tmp_path: Path, mine: str, kind: str, place: Place
 ) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    async with (
-        open_model_server() as server,
-        open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
-    ):
-        config = CONFIG.format(port=platform.port, model=server.openai_url)
-        (home / "config.yaml").write_text(config + config_of(place.terminal))
-        environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}
-        works(server, kind, mine)
-        gateway = await trio.lowlevel.open_process(
-            [sys.executable, "-m", "hermes_trio", "run"],
-            env={**environ, "HERMES_HOME": str(home)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            with trio.fail_after(PATIENCE):
-                await platform.says("work", chat="42")
-            await both_run(home, mine)
-            gateway.send_signal(signal.SIGKILL)
-            await until(lambda: not alive(mine), within=SILENT_WITHIN)
-        finally:
-            gateway.kill()
-            with trio.move_on_after(10, shield=True):
-                await gateway.wait()
+    await kill_a_gateway(tmp_path / "home", config_of(place.terminal), kind, mine)
+    await until(lambda: not alive(mine), within=SILENT_WITHIN)
 
 
 async def hardest_runs(told: Scene, home: Path, mine: str) -> None:

