@@ -1,6 +1,6 @@
 """Names for those who write an adapter, the code of a platform.
 
-    adapter      Adapter, BaseLink, Link, Traits: the contract; `contract` describes it
+    adapter      Adapter, BaseLink, Link, Traits, FOR_EVER: the contract; `contract` describes it
     messages     MessageEvent, SessionSource, Attachment, HomeChannel; Outgoing, Button, Preformatted
     errors       PlatformError and its subclasses
     commands     Question for `hermes-trio setup`, Finding for `hermes-trio doctor`
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..host.processes.peers import is_from_agent as is_from_agent
     from ..log import Log as Log
     from .base_link import BaseLink as BaseLink
+    from .contract import FOR_EVER as FOR_EVER
     from .contract import Adapter as Adapter
     from .contract import Button as Button
     from .contract import ChatGone as ChatGone
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .setup_questions import Question as Question
 
 __all__ = [
+    "FOR_EVER",
     "Adapter",
     "Attachment",
     "BaseLink",
@@ -73,6 +75,7 @@ __all__ = [
 _MODULES = {
     ".base_link": ("BaseLink",),
     ".contract": (
+        "FOR_EVER",
         "Adapter",
         "Button",
         "ChatGone",

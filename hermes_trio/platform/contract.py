@@ -15,6 +15,7 @@ below.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ..base.messages import Attachment, MessageEvent
 
 Counting = Literal["characters", "utf-16", "bytes"]
 Dialect = Literal["plain", "markdown"]
+FOR_EVER = math.inf
 Preformatted = tuple[tuple[int, int], ...]
 """Parts of a text that are shown exactly as they are, without markup: pairs of the index of the first
 character and the index after the last one, in order. Whole lines are shown as a block, other parts within
@@ -61,8 +63,9 @@ class Traits:
     fetches: bool = False
     """Attachments of people can be fetched by their `file_id`."""
     sends_files: bool = False
-    takes_keys: bool = False
-    """A second send with the same key shows nothing."""
+    takes_keys_for: float = 0.0
+    """Seconds after a first send in which another send with the same key shows nothing: 0 for never.
+    Less than the platform promises: a repeat needs time to arrive."""
     finds: bool = False
     """The platform can tell whether a send with a key has arrived."""
     dialect: Dialect = "plain"

@@ -1,7 +1,7 @@
 """Test side of the loopback platform, for tests whose gateway is a process of its own: people, chats, and a
 port on 127.0.0.1 that speaks the protocol of `wire`.
 
-    async with open_loopback(traits=Traits(takes_keys=True)) as platform:
+    async with open_loopback(traits=Traits(takes_keys_for=FOR_EVER)) as platform:
         ...                                           # start a gateway with a LoopbackAdapter(platform.port)
         await platform.says("hello")
         await platform.until(lambda: platform.chat("42").last == "Hello!")

@@ -1,7 +1,7 @@
 """Chats as the people in them see them: messages sent, edited and deleted, and times when typing was shown.
 
 A chat refuses the same calls as a real platform: a text that is too long or blank, an edit of a message that
-does not exist. With `takes_keys`, a key that was seen before adds no second message.
+does not exist. A key that was seen in the last `takes_keys_for` seconds adds no second message.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class ShownChats:
     def __init__(self, traits: Traits, new_id: Callable[[], str]) -> None:
         self._traits, self._new_id = traits, new_id
         self._chats: dict[str, ShownChat] = {}
-        self._ids_of_keys: dict[tuple[str, str], str] = {}
+        self._keys: dict[tuple[str, str], tuple[str, float]] = {}
+        """The message that was first sent with each key, and the time."""
 
     def __getitem__(self, chat_id: str) -> ShownChat:
         return self._chats.setdefault(chat_id, ShownChat(chat_id))
@@ -83,11 +84,12 @@ class ShownChats:
     def show(self, message: Outgoing, at: float) -> str:
         """Add a message and return its id."""
         key = message.chat_id, message.key
-        if self._traits.takes_keys and key in self._ids_of_keys:
-            return self._ids_of_keys[key]
+        if key in self._keys and at - self._keys[key][1] < self._traits.takes_keys_for:
+            return self._keys[key][0]
         if not message.attachments:
             self._check(message.text)
-        message_id = self._ids_of_keys[key] = self._new_id()
+        message_id = self._new_id()
+        self._keys[key] = message_id, at
         self[message.chat_id].messages.append(
             Shown(
                 message_id=message_id,
@@ -119,7 +121,8 @@ class ShownChats:
 
     def find(self, chat_id: str, key: str) -> str | None:
         """Return the id of the message that was sent with this key; None if there is none."""
-        return self._ids_of_keys.get((chat_id, key))
+        message_id, _ = self._keys.get((chat_id, key), (None, 0.0))
+        return message_id
 
     def _check(self, text: str) -> None:
         width, traits = _width(text, self._traits.counting), self._traits

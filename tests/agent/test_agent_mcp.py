@@ -15,7 +15,7 @@ import trio
 
 from hermes_trio.agent.model_agent import Agent
 from hermes_trio.config.schema import McpServerConfig
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import open_model_server
@@ -111,7 +111,7 @@ async def test_mcp_servers_end_with_a_killed_gateway(tmp_path: Path, mine: str) 
     )
     async with (
         open_model_server() as model,
-        open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
+        open_loopback(traits=Traits(edits=True, takes_keys_for=FOR_EVER)) as platform,
     ):
         (home / "config.yaml").write_text(CONFIG.format(port=platform.port, model=model.openai_url) + server)
         environ = {name: value for name, value in os.environ.items() if name != "INVOCATION_ID"}

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.testing import open_loopback
 from tests.host.children.kinds import KINDS, alive, token, until
 from tests.kill.test_gateway_storm import CONFIG, GATEWAY, LONGEST_END, MOST_MEMORY, PATIENCE, SPOOL
@@ -36,8 +36,10 @@ def left_out(spools: Path) -> int:
 async def test_a_flood_of_command_output_costs_the_gateway_no_memory(tmp_path: Path) -> None:
     home, mark = tmp_path / "home", token()
     home.mkdir()
-    async with open_loopback(traits=Traits(edits=True, takes_keys=True)) as server:
-        (home / "config.yaml").write_text(CONFIG.format(port=server.port, takes_keys="true", sandbox="auto"))
+    async with open_loopback(traits=Traits(edits=True, takes_keys_for=FOR_EVER)) as server:
+        (home / "config.yaml").write_text(
+            CONFIG.format(port=server.port, takes_keys_for=".inf", sandbox="auto")
+        )
         process = subprocess.Popen([sys.executable, str(GATEWAY), str(home), str(tmp_path / "witness")])
         try:
             with trio.fail_after(PATIENCE):

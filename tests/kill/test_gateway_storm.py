@@ -26,7 +26,7 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.testing import LoopbackServer, open_loopback
 from tests.host.children.kinds import KINDS, alive, is_dead, token, until
 from tests.kill import audit
@@ -43,7 +43,7 @@ platforms:
   loopback:
     allow_from: all
     port: {port}
-    traits: {{edits: true, takes_keys: {takes_keys}}}
+    traits: {{edits: true, takes_keys_for: {takes_keys_for}}}
 """
 GATEWAY = Path(__file__).parent / "gateway.py"
 BUSY, HASTY, IDLE = ("1", "2"), ("3",), ("4", "5")
@@ -222,7 +222,7 @@ class Storm:
         """Assert that a kill, which cuts one send of a chat, causes at most one repeat there."""
         for chat in CHATS:
             repeats = len(self._marked(chat))
-            assert repeats <= self.repeats.get(chat, 0) + (not self.people.server.traits.takes_keys)
+            assert repeats <= self.repeats.get(chat, 0) + (not self.people.server.traits.takes_keys_for)
             self.repeats[chat] = repeats
 
     async def rage(self, kills: int) -> None:
@@ -295,8 +295,10 @@ async def storm(folder: Path, kills: int, *, takes_keys: bool, sandbox: str) -> 
     print(f"STORM_SEED={seed}")  # shown if this fails
     home = folder / "home"
     home.mkdir()
-    async with open_loopback(traits=Traits(edits=True, takes_keys=takes_keys)) as server:
-        config = CONFIG.format(port=server.port, takes_keys=str(takes_keys).lower(), sandbox=sandbox)
+    async with open_loopback(
+        traits=Traits(edits=True, takes_keys_for=FOR_EVER if takes_keys else 0)
+    ) as server:
+        config = CONFIG.format(port=server.port, takes_keys_for=".inf" if takes_keys else 0, sandbox=sandbox)
         (home / "config.yaml").write_text(config)
         it = Storm(home, People(server, random.Random(seed)))  # noqa: S311 - moments, not secrets
         await it.rage(kills)

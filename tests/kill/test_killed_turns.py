@@ -18,7 +18,7 @@ import trio
 from hermes_trio.agent.providers.model import ModelRequest
 from hermes_trio.agent.providers.model_messages import ToolResult, UserMessage
 from hermes_trio.config.schema import StreamingConfig
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.state.tables.inbox import InboxState
 from hermes_trio.state.tables.turns import Outcome
 from hermes_trio.testing import MemoryPlatform
@@ -102,7 +102,7 @@ async def works(stage: Stage) -> None:
 TRAITS = {
     "plain": Traits(),
     "edits": Traits(edits=True),
-    "takes keys": Traits(edits=True, takes_keys=True),
+    "takes keys": Traits(edits=True, takes_keys_for=FOR_EVER),
     "finds": Traits(edits=True, finds=True),
     "placeholder": Traits(edits=True, placeholder="…"),
 }
@@ -147,7 +147,7 @@ def check_texts(left: LeftState, shown: Sequence[str], texts: Sequence[str], tra
     """Check that the answer arrived once, or once more with a mark if the platform cannot tell whether it
     had arrived."""
     answered = left.outcomes == [Outcome.ANSWERED]
-    can_tell = traits.takes_keys or traits.finds
+    can_tell = traits.takes_keys_for or traits.finds
     answers = [text for text in texts if text.endswith((ANSWER, DONE))]
     if answered and left.unsure - {traits.placeholder} and not can_tell:
         *first, repeat = answers

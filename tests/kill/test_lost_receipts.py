@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from hermes_trio.platform.contract import NotSent, Traits
+from hermes_trio.platform.contract import FOR_EVER, NotSent, Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Stage
 
@@ -19,7 +19,9 @@ HANG = Script().says("I begin.").hangs()
 def on(stage: Stage, trait: str = "") -> MemoryPlatform:
     """Use a platform that supports edits and this trait."""
     stage.platform = MemoryPlatform(
-        traits=Traits(edits=True, takes_keys=trait == "takes_keys", finds=trait == "finds")
+        traits=Traits(
+            edits=True, takes_keys_for=FOR_EVER if trait == "takes_keys" else 0, finds=trait == "finds"
+        )
     )
     return stage.platform
 

@@ -13,7 +13,7 @@ import trio
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.webhook import Webhook
-from hermes_trio.platform import Traits
+from hermes_trio.platform import FOR_EVER, Traits
 from hermes_trio.testing import LoopbackAdapter, MemoryPlatform, open_loopback
 from hermes_trio.testing.laws.subject import Platform
 
@@ -25,7 +25,7 @@ ALL_TRAITS = Traits(
     buttons=True,
     threads=True,
     sends_files=True,
-    takes_keys=True,
+    takes_keys_for=FOR_EVER,
     finds=True,
 )
 PATIENCE = 45.0

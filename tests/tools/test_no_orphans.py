@@ -15,7 +15,7 @@ import trio
 
 from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.host.home.home_lock import is_locked
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import ModelServer, open_model_server
@@ -44,7 +44,7 @@ platforms:
   loopback:
     allow_from: all
     port: {port}
-    traits: {{edits: true, takes_keys: true}}
+    traits: {{edits: true, takes_keys_for: .inf}}
 """
 
 
@@ -140,7 +140,7 @@ async def kill_a_gateway(home: Path, terminal: str, kind: str, mine: str) -> Non
     home.mkdir()
     async with (
         open_model_server() as server,
-        open_loopback(traits=Traits(edits=True, takes_keys=True)) as platform,
+        open_loopback(traits=Traits(edits=True, takes_keys_for=FOR_EVER)) as platform,
     ):
         config = CONFIG.format(port=platform.port, model=server.openai_url)
         (home / "config.yaml").write_text(config + terminal)

@@ -2,8 +2,8 @@
 
 The attempt is stored before the send, and the receipt after it, with the attempt at the next row if there is
 one. So the state of each row is always known. A row whose send has an unknown outcome is never sent again
-blindly: the platform is asked for it, or gets the same key again, or, where it can do neither, gets the row
-once more later, visibly marked.
+blindly: the platform is asked for it, or gets the same key again while it still knows that key, or, where it
+can do neither, gets the row once more later, visibly marked.
 
 A placeholder avoids the mark: the answer is sent as a placeholder, and its text follows as an edit, which may
 be repeated. A crash between the send and its receipt leaves an empty placeholder in the chat, and the answer
@@ -94,9 +94,12 @@ class Delivery:
         done or its outcome is unknown. The caller stores the receipts. Raises `FloodWait` and `ChatGone`,
         with the row still owed."""
         self.unsure.pop(row.outbox_id, None)
+        is_repeat = row.state is OutboxState.ATTEMPTING
+        is_marked = is_repeat and not self._can_tell(row.attempted_at)
+        first_at = row.attempted_at if is_repeat else self._world.time()
         try:
             with trio.fail_after(SEND_WITHIN):
-                self.receipts[row.outbox_id] = await self._arrived(link, row, body)
+                self.receipts[row.outbox_id] = await self._arrived(link, row, body, is_marked=is_marked)
         except FloodWait as flood:
             # If this is cancelled, the lane ends, and nobody waits for the flood.
             await self._note_failure(row, flood)  # noqa: ASYNC120
@@ -110,9 +113,10 @@ class Delivery:
             return min(FIRST_RETRY * 2.0**row.attempts, LONGEST_RETRY)
         except (OutcomeUnknown, trio.TooSlowError) as error:
             log.warning("delivery with unknown outcome", chat=self._chat.chat_id)
-            if link_can_tell(self._connection):
-                return min(FIRST_RETRY * 2.0**row.attempts, LONGEST_RETRY)
-            if row.state is OutboxState.ATTEMPTING:  # this was the repeat
+            wait = min(FIRST_RETRY * 2.0**row.attempts, LONGEST_RETRY)
+            if self._can_tell(first_at, after=wait):
+                return wait
+            if is_marked:  # it is repeated once with a mark, and not again
                 await self._give_up(row, self._connection.problem(error))
             else:
                 self.unsure[row.outbox_id] = trio.current_time() + UNSURE_AGAIN_AFTER
@@ -133,20 +137,20 @@ class Delivery:
         if row.state is OutboxState.OWED:
             await self._database.write(outbox.note_failure, row.outbox_id, self._connection.problem(error))
 
-    async def _arrived(self, link: Link, row: OutboxRow, body: Body) -> str | None:
+    async def _arrived(self, link: Link, row: OutboxRow, body: Body, *, is_marked: bool) -> str | None:
         """Make this row arrive, and return its message id on the platform. A row that may have arrived is
-        looked up or repeated under its key; where the platform can do neither, it is repeated with a mark."""
+        looked up, or repeated under its key while that is good, or repeated with a mark (`is_marked`)."""
         traits = self._connection.adapter.traits
         key = row.owed.delivery_key
         unsure = row.state is OutboxState.ATTEMPTING
         if body.only_closes and not traits.edits:
             return None  # it removes buttons, and this platform cannot edit
         if body.closes is not None:
-            lost, message_id = await self._database.read(outbox.streamed_state, body.closes)
+            lost, message_id, sent_at = await self._database.read(outbox.streamed_state, body.closes)
             if lost or message_id is not None or traits.placeholder:
                 await self.store_receipts()  # the platform is called before the attempt is stored
             if lost:
-                message_id = await self._found(link, row, body)
+                message_id = await self._found(link, row, body, sent_at)
             if message_id is None and traits.placeholder and not body.only_closes:
                 message_id = await self._placed(link, row, body.closes)
             # An edit may be made twice, so its attempt needs no record.
@@ -157,14 +161,14 @@ class Delivery:
             if body.only_closes and (traits.finds or not lost):
                 return None
             unsure = unsure or lost
+            is_marked = is_marked or (lost and not self._can_tell(sent_at))
         parts = [*body.before, body.part]
-        if unsure:
-            if traits.finds:
-                await self.store_receipts()
-                if (message_id := await self._find(link, key)) is not None:
-                    return message_id
-            if not link_can_tell(self._connection):
-                parts = _marked(parts, traits)
+        if unsure and traits.finds:
+            await self.store_receipts()
+            if (message_id := await self._find(link, key)) is not None:
+                return message_id
+        if is_marked:
+            parts = _marked(parts, traits)
         receipts = dict(self.receipts)
         await self._database.write(_note_attempt, row.outbox_id, receipts, self._world.time())
         self._forget(receipts)
@@ -191,14 +195,14 @@ class Delivery:
             return False
         return True
 
-    async def _found(self, link: Link, row: OutboxRow, body: Body) -> str | None:
+    async def _found(self, link: Link, row: OutboxRow, body: Body, sent_at: float | None) -> str | None:
         """Recover the lost id of the streamed message that this row replaces: look it up by key, or resend
-        under the same key, a no-op if it arrived."""
+        under the same key while that is good, a no-op if it arrived."""
         assert body.closes is not None  # noqa: S101 - the caller looked
         traits = self._connection.adapter.traits
         if traits.finds:
             return await self._find(link, body.closes)
-        if traits.takes_keys:
+        if self._key_is_good(sent_at):
             return await self._send(link, outgoing(replace(row.owed, delivery_key=body.closes), body.part))
         return None
 
@@ -232,6 +236,17 @@ class Delivery:
     async def _find(self, link: Link, key: str) -> str | None:
         with calling(self._connection):
             return await link.find(self._chat.chat_id, key)
+
+    def _can_tell(self, sent_at: float | None, *, after: float = 0.0) -> bool:
+        """Return True if the unknown outcome of a message that was first sent at this time can be settled
+        without a visible repeat, now or after some seconds."""
+        return self._connection.adapter.traits.finds or self._key_is_good(sent_at, after=after)
+
+    def _key_is_good(self, sent_at: float | None, *, after: float = 0.0) -> bool:
+        """Return True if the platform still knows the key of a message that was first sent at this time. A
+        clock that was set back tells nothing."""
+        good_for = self._connection.adapter.traits.takes_keys_for
+        return sent_at is not None and 0 <= self._world.time() - sent_at < good_for - after
 
     def _forget(self, stored: Mapping[int, str | None]) -> None:
         for outbox_id in stored:
@@ -272,9 +287,3 @@ def outgoing(row: Owed, part: Part, *, grows: bool = False) -> Outgoing:
         reply_to=row.reply_to,
         grows=grows,
     )
-
-
-def link_can_tell(connection: Connection) -> bool:
-    """Return True if an unknown outcome can be settled at once, without a visible repeat."""
-    traits = connection.adapter.traits
-    return traits.finds or traits.takes_keys

@@ -57,6 +57,11 @@ _COLUMNS = (
     "created_at, state, attempts, attempted_at, receipt, error"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM outbox"  # noqa: S608 - constants of this module
+_ATTEMPT = (
+    "state = 'attempting', attempts = attempts + 1, "
+    "attempted_at = CASE state WHEN 'attempting' THEN attempted_at ELSE ? END"
+)
+"""The time stays that of the first send that may have arrived."""
 
 
 def _delivery(row: tuple[Any, ...]) -> OutboxRow:
@@ -92,8 +97,7 @@ def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
     never delivers this row: the complete answer is a row of its own that names this one as replaced."""
     owe(db, owed, at)
     db.execute(
-        "UPDATE outbox SET streamed = 1, state = 'attempting', attempts = attempts + 1, attempted_at = ? "
-        "WHERE delivery_key = ? AND done_at IS NULL",
+        f"UPDATE outbox SET streamed = 1, {_ATTEMPT} WHERE delivery_key = ? AND done_at IS NULL",  # noqa: S608
         (at, owed.delivery_key),
     )
     (outbox_id,) = db.execute(
@@ -114,12 +118,12 @@ def attempts_at(db: sqlite3.Connection, delivery_key: str) -> int:
     return row[0] if row else 0
 
 
-def streamed_state(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None]:
-    """Return two facts about a streamed message: whether its send has an unknown outcome, and the id the
-    platform gave it, if known."""
-    query = "SELECT state = 'attempting', receipt FROM outbox WHERE delivery_key = ?"
-    unsure, receipt = db.execute(query, (delivery_key,)).fetchone() or (False, None)
-    return bool(unsure), receipt
+def streamed_state(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None, float | None]:
+    """Return three facts about a streamed message: whether its send has an unknown outcome, the id the
+    platform gave it, if known, and the time of the first send that may have arrived."""
+    query = "SELECT state = 'attempting', receipt, attempted_at FROM outbox WHERE delivery_key = ?"
+    unsure, receipt, attempted_at = db.execute(query, (delivery_key,)).fetchone() or (False, None, None)
+    return bool(unsure), receipt, attempted_at
 
 
 def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
@@ -176,8 +180,7 @@ def get(db: sqlite3.Connection, outbox_id: int) -> OutboxRow | None:
 def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
     """Record that a send is about to be attempted: from here on its outcome may be unknown."""
     db.execute(
-        "UPDATE outbox SET state = 'attempting', attempts = attempts + 1, attempted_at = ?, error = NULL "
-        "WHERE outbox_id = ? AND done_at IS NULL",
+        f"UPDATE outbox SET {_ATTEMPT}, error = NULL WHERE outbox_id = ? AND done_at IS NULL",  # noqa: S608
         (at, outbox_id),
     )
 

@@ -78,7 +78,7 @@ async def test_files_are_sent_and_their_text_is_shown_once(platform: Platform, t
 
 
 async def test_a_second_send_with_the_same_key_shows_nothing(platform: Platform) -> None:
-    platform.needs("takes_keys")
+    platform.needs("takes_keys_for")
     platform.stage.loses_answer()
     async with platform.adapter.connect() as link:
         with pytest.raises(OutcomeUnknown):

@@ -12,7 +12,7 @@ from ...platform.contract import Adapter, Outgoing
 from ..stage import Stage
 
 Trait = Literal[
-    "edits", "deletes", "typing", "threads", "buttons", "fetches", "sends_files", "takes_keys", "finds"
+    "edits", "deletes", "typing", "threads", "buttons", "fetches", "sends_files", "takes_keys_for", "finds"
 ]
 
 MOST_HALTS = 400

@@ -15,7 +15,7 @@ import trio
 from ...base.messages import MessageEvent
 from ...gateway.operations.api_sessions import API_PLATFORM, source_of
 from ...platform.base_link import BaseLink
-from ...platform.contract import Link, Outgoing, Traits
+from ...platform.contract import FOR_EVER, Link, Outgoing, Traits
 
 
 class ApiPlatform:
@@ -23,7 +23,9 @@ class ApiPlatform:
 
     name = API_PLATFORM
     account = "main"
-    traits = Traits(limit=2**31, own_door=True, shows_transcript=True, takes_keys=True, dialect="markdown")
+    traits = Traits(
+        limit=2**31, own_door=True, shows_transcript=True, takes_keys_for=FOR_EVER, dialect="markdown"
+    )
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Link]:

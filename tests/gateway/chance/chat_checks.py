@@ -42,7 +42,7 @@ def answers_are_shown_once(evidence: Evidence) -> Iterator[str]:
             marked = [text for text in found if text.startswith(POSSIBLY_REPEATED.strip())]
             if len(found) - len(marked) > 1 and not troubles:
                 yield f"shown twice and not marked: {found}"
-            if marked and (traits.takes_keys or traits.finds):
+            if marked and (traits.takes_keys_for or traits.finds):
                 yield f"repeated without need: {found}"
         repeats = sum(text.startswith(POSSIBLY_REPEATED.strip()) for text in texts)
         if repeats > story.lives and not any(step[0] in UNCERTAIN_STEPS for step in story.plan.steps):
@@ -52,7 +52,7 @@ def answers_are_shown_once(evidence: Evidence) -> Iterator[str]:
 def may_have_lost_sends(evidence: Evidence) -> bool:
     """Return whether the platform may have refused a send for ever, or left its outcome unknown."""
     traits = evidence.story.platform.traits
-    spoils = {"refused", "gone"} | (set() if traits.takes_keys or traits.finds else {"unknown", "slow"})
+    spoils = {"refused", "gone"} | (set() if traits.takes_keys_for or traits.finds else {"unknown", "slow"})
     return any(spoils.intersection(map(str, step)) for step in evidence.story.plan.steps)
 
 

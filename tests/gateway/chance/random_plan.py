@@ -12,6 +12,7 @@ import msgspec
 
 from hermes_trio.config.schema import AgentConfig, GatewayConfig, SessionReset
 from hermes_trio.platform.contract import (
+    FOR_EVER,
     ChatGone,
     FloodWait,
     LinkLost,
@@ -32,9 +33,9 @@ SAYING = ["/queue", "/steer", "/background"]
 SECONDS = [0, 0.1, 0.3, 1, 2, 5, 15, 30, 60, 61, 200, 300, 700]
 PLATFORMS = {
     "plain": Traits(),
-    "keys": Traits(takes_keys=True),
+    "keys": Traits(takes_keys_for=FOR_EVER),
     "edits": Traits(edits=True, typing=True),
-    "edits, keys": Traits(edits=True, takes_keys=True, buttons=True, sends_files=True),
+    "edits, keys": Traits(edits=True, takes_keys_for=FOR_EVER, buttons=True, sends_files=True),
     "edits, finds": Traits(edits=True, finds=True, typing=True, buttons=True),
     "placeholder": Traits(edits=True, placeholder="…"),
 }

@@ -15,7 +15,7 @@ import trio
 from hermes_trio.base.errors import StoreError
 from hermes_trio.gateway.intake.requests import post
 from hermes_trio.host.loop.worker import Runner, inline_worker
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.state.db.database import Database
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.disk import refusing_writes
@@ -27,7 +27,7 @@ T = TypeVar("T")
 TRAITS = {
     "plain": Traits(),
     "edits": Traits(edits=True),
-    "takes keys": Traits(edits=True, takes_keys=True),
+    "takes keys": Traits(edits=True, takes_keys_for=FOR_EVER),
     "finds": Traits(edits=True, finds=True),
     "placeholder": Traits(edits=True, placeholder="…"),
 }

@@ -22,7 +22,7 @@ from hermes_trio.host.home.home_lock import is_locked
 from hermes_trio.host.home.state_file import Status, read_status
 from hermes_trio.host.loop.worker import worker_thread
 from hermes_trio.host.processes.guard import open_guard
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.testing import LoopbackServer, MemoryPlatform, open_loopback
 from tests.disk import Disk
 from tests.host.children.kinds import until
@@ -39,7 +39,7 @@ platforms:
   loopback:
     allow_from: all
     port: {port}
-    traits: {{edits: true, takes_keys: true}}
+    traits: {{edits: true, takes_keys_for: .inf}}
 """
 
 
@@ -49,7 +49,7 @@ async def draining_turn(
 ) -> AsyncIterator[tuple[trio.Process, LoopbackServer]]:
     """Run a gateway process, send it this signal during a turn, and wait until its chat was told."""
     home.mkdir()
-    async with open_loopback(traits=Traits(edits=True, takes_keys=True)) as server:
+    async with open_loopback(traits=Traits(edits=True, takes_keys_for=FOR_EVER)) as server:
         (home / "config.yaml").write_text(CONFIG.format(port=server.port))
         async with running(home) as process:
             await server.says("work", chat="42")

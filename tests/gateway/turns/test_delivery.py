@@ -13,6 +13,7 @@ from hermes_trio.gateway.outbound.delivery import MAX_TRIES, UNSURE_AGAIN_AFTER
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.platform.contract import (
+    FOR_EVER,
     ChatGone,
     CredentialsRefused,
     FloodWait,
@@ -28,9 +29,9 @@ from tests.web.costs.job_counts import JobCounts
 ANSWER = "You said: hello"
 
 
-def set_platform(stage: Stage, *, takes_keys: bool = False, finds: bool = False) -> MemoryPlatform:
+def set_platform(stage: Stage, *, takes_keys_for: float = 0, finds: bool = False) -> MemoryPlatform:
     """Give the stage a platform with these traits."""
-    stage.platform = MemoryPlatform(traits=Traits(takes_keys=takes_keys, finds=finds))
+    stage.platform = MemoryPlatform(traits=Traits(takes_keys_for=takes_keys_for, finds=finds))
     return stage.platform
 
 
@@ -150,12 +151,49 @@ async def test_a_send_waits_for_the_end_of_a_flood_wait(stage: Stage) -> None:
 async def test_an_unknown_outcome_is_resolved_without_a_repeat_by_key_or_search(
     stage: Stage, trait: str
 ) -> None:
-    platform = set_platform(stage, takes_keys=trait == "takes_keys", finds=trait == "finds")
+    platform = set_platform(
+        stage, takes_keys_for=FOR_EVER if trait == "takes_keys" else 0, finds=trait == "finds"
+    )
     platform.loses_answer()
     async with stage.life():
         await stage.says("hello")
         await trio.sleep(120)
         assert platform.chat("42").texts == [ANSWER]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("finds", [False, True])
+async def test_an_unknown_outcome_whose_key_went_stale_is_looked_up_or_repeated_once_with_a_note(
+    stage: Stage, finds: bool, restarts: bool
+) -> None:
+    platform = set_platform(stage, takes_keys_for=30, finds=finds)
+    platform.loses_answer()
+    platform.fails("find", NotSent("connection refused"), times=3)
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(1)
+        platform.hangs("connect", 100)
+        platform.drop()
+        await trio.sleep(0 if restarts else 400)
+    platform.hangs("connect", 400 if restarts else 0)
+    async with stage.life():
+        await trio.sleep(800)
+        first, *repeats = platform.chat("42").texts
+        assert first == ANSWER
+        assert [("repeat" in text, text.endswith(ANSWER)) for text in repeats] == [(True, True)] * (not finds)
+
+
+async def test_the_age_of_a_key_counts_from_the_first_send_that_may_have_arrived(stage: Stage) -> None:
+    platform = set_platform(stage, takes_keys_for=30)
+    platform.loses_answer(times=4)
+    async with stage.life():
+        await stage.says("hello")
+        await trio.sleep(600)
+        assert [round(one.at) for one in platform.history if one.what == "send"] == [0, 2, 6, 14, 74]
+        first, second = platform.chat("42").texts
+        assert first == ANSWER
+        assert second.endswith(ANSWER)
+        assert "repeat" in second, "a repeat within the time did not make the key good for longer"
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -203,7 +241,7 @@ async def test_a_refused_send_is_given_up_at_once(stage: Stage, error: Refused) 
 
 
 async def test_owed_rows_are_sent_when_the_link_is_back(stage: Stage) -> None:
-    platform = set_platform(stage, takes_keys=True)
+    platform = set_platform(stage, takes_keys_for=FOR_EVER)
     async with stage.life():
         await stage.says("one")
         await trio.sleep(5)

@@ -28,7 +28,7 @@ import trio
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.journal.reader import read_run
-from hermes_trio.platform.contract import Outgoing, Traits
+from hermes_trio.platform.contract import FOR_EVER, Outgoing, Traits
 from hermes_trio.state.tables import endings, outbox, turns
 from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.state.tables.outbox import OutboxRow
@@ -184,7 +184,7 @@ async def play(stage: Stage, axe: Axe) -> None:
 async def kill_and_start_again(stage: Stage, since: float, number: int) -> tuple[Axe, str]:
     """Run a life, kill it at the n-th moment after `since` seconds, check its files, and start the next life;
     return the axe and the phase in which it fell."""
-    platform = AxedPlatform(traits=Traits(edits=True, takes_keys=True))
+    platform = AxedPlatform(traits=Traits(edits=True, takes_keys_for=FOR_EVER))
     config = everyone(busy="queue")
     first = replace(
         stage, home=stage.home / f"{since} {number}", platform=platform, agent=Agent(), config=config

@@ -55,10 +55,12 @@ def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
     tried = the_row(db, row.outbox_id)
     assert (tried.state, tried.attempts, tried.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON + 1)
     assert owed_now(db) == ["k1"], "after a kill now its outcome is unknown, so it stays open"
+    outbox.note_attempt(db, row.outbox_id, NOON + 2)
+    assert the_row(db, row.outbox_id).attempted_at == NOON + 1, "the first one may have arrived"
     outbox.note_receipt(db, row.outbox_id, "900", NOON + 2)
     sent = the_row(db, row.outbox_id)
     assert (sent.state, sent.receipt, sent.error) == (OutboxState.SENT, "900", None)
-    assert outbox.streamed_state(db, "k1") == (False, "900")
+    assert outbox.streamed_state(db, "k1") == (False, "900", NOON + 1)
     assert owed_now(db) == []
 
 
@@ -117,10 +119,10 @@ def test_a_streamed_message_is_never_an_open_delivery(db: sqlite3.Connection) ->
     row = the_row(db, stream)
     assert (row.state, row.attempts, row.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON)
     assert owed_now(db) == []
-    assert outbox.streamed_state(db, "stream") == (True, None)
+    assert outbox.streamed_state(db, "stream") == (True, None, NOON)
     outbox.note_receipt(db, stream, "900", NOON + 1)
-    assert outbox.streamed_state(db, "stream") == (False, "900")
-    assert outbox.streamed_state(db, "nothing") == (False, None)
+    assert outbox.streamed_state(db, "stream") == (False, "900", NOON)
+    assert outbox.streamed_state(db, "nothing") == (False, None, None)
     assert outbox.has_key(db, "stream") is True
     assert outbox.has_key(db, "nothing") is False
 

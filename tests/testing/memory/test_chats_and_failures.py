@@ -88,10 +88,15 @@ async def test_two_sends_with_one_key_show_one_message_if_the_platform_takes_key
     assert platform.chat("42").texts == ["Hi."]
 
 
-async def test_two_sends_with_one_key_show_two_messages_if_the_platform_takes_no_keys() -> None:
-    platform = MemoryPlatform()
+@pytest.mark.parametrize("takes_keys_for", [0, 30])
+async def test_two_sends_with_one_key_show_two_messages_if_the_platform_does_not_know_the_key(
+    autojump_clock: MockClock, takes_keys_for: float
+) -> None:
+    platform = MemoryPlatform(traits=Traits(takes_keys_for=takes_keys_for))
     async with platform.connect() as link:
-        assert await link.send(message()) != await link.send(message())
+        first = await link.send(message())
+        await trio.sleep(31)
+        assert first != await link.send(message())
     assert platform.chat("42").texts == ["Hi.", "Hi."]
 
 
