@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import signal
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from hermes_trio.journal.session_reader import SessionReader, SessionSnapshot
 from hermes_trio.journal.writer import Journals, open_journals
 from hermes_trio.platform.contract import Traits
 from hermes_trio.state.db.database import Database, open_database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules.store import SessionStore
 from hermes_trio.state.tables import transcript, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
@@ -174,7 +174,7 @@ class Home:
         """Begin a turn of this life that has sent a model request and stored the message of the person."""
         run_id, at = f"run-{self.life}-{next(self._runs)}", self.world.time()
 
-        def step(db: sqlite3.Connection) -> turns.TurnRow:
+        def step(db: Db) -> turns.TurnRow:
             turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=self.life, at=at)
             turns.note_request(db, turn_id, at)
             transcript.append(db, session_id, TranscriptRow("user", said, at, turn_id))

@@ -15,13 +15,14 @@ import trio
 
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
 from hermes_trio.state.db.database import Database
+from hermes_trio.state.db.engine import Db
 
 Done = Callable[[outcome.Outcome[Any]], object]
 Job = tuple[Callable[[], Any], Done]
 
 
 @contextmanager
-def refusing_writes(connection: sqlite3.Connection) -> Iterator[None]:
+def refusing_writes(connection: Db) -> Iterator[None]:
     """Let this connection refuse every write in the block, as on a full disk."""
     connection.execute("PRAGMA query_only = 1")
     try:

@@ -11,7 +11,6 @@ several passes. So only a few turns enter this part in each pass.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from ..config.remote_section import REMOTE
 from ..config.schema import GatewayConfig
 from ..log import Log
 from ..state.db.database import Database
+from ..state.db.engine import Db
 from ..state.tables import compactions, sessions
 from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import SessionEntry, Usage
@@ -181,5 +181,5 @@ async def _model_opener(
         yield partial(open_model, http, endpoints, world, retries=config.agent.api_max_retries)
 
 
-def _prompt_and_compaction(db: sqlite3.Connection, session_id: str) -> tuple[str | None, Compaction]:
+def _prompt_and_compaction(db: Db, session_id: str) -> tuple[str | None, Compaction]:
     return sessions.prompt(db, session_id), compactions.get(db, session_id)

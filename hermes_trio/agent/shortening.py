@@ -7,7 +7,6 @@ made for a while, nor after two consecutive attempts that saved too little.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ import trio
 
 from ..log import Log
 from ..state.db.database import Database
+from ..state.db.engine import Db
 from ..state.tables import compactions, todos
 from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import Usage
@@ -141,7 +141,7 @@ class Shortener:
         return "" if patience.cancelled_caught else text.strip()
 
 
-def _open_todos(db: sqlite3.Connection, session_id: str) -> str:
+def _open_todos(db: Db, session_id: str) -> str:
     """Return the to-do items that are not done, one per line."""
     items = (item for item in todos.get(db, session_id) if item.status in ("pending", "in_progress"))
     return "\n".join(f"- {item.id} ({item.status}): {item.content}" for item in items)[:LONGEST_TODO]

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from ..base.errors import StoreUnusable
+from ..state.db.engine import Db
 from ..state.db.opening import connect_reading
 from ..state.db.sqlite_errors import as_store_error
 from .terminal_output import unescaped, visible
@@ -25,7 +26,7 @@ LEAST = 10
 
 
 @contextmanager
-def open_for_reading(home: Path) -> Iterator[sqlite3.Connection]:
+def open_for_reading(home: Path) -> Iterator[Db]:
     """Open the database of a home in one read transaction."""
     path = home / "gateway.db"
     if not path.exists():

@@ -4,7 +4,6 @@ steps exists anywhere."""
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -30,6 +29,7 @@ from ..log import Log, log_masked_by
 from ..masking.redaction import KnownSecrets
 from ..platform.contract import Adapter
 from ..state.db.database import open_database
+from ..state.db.engine import Db
 from ..state.rules import settle
 from ..state.rules.store import SessionStore
 from ..state.tables import dead_chats, endings, meta, processes
@@ -270,14 +270,14 @@ async def _take_over(
         log.info("turns of a former life cut", turns=len(cut), suspended=stuck)
 
 
-def _follows_a_crash(db: sqlite3.Connection, life: str) -> bool:
+def _follows_a_crash(db: Db, life: str) -> bool:
     """Store the id of this life. Return True if the former life has no ending."""
     former = meta.get(db, LIFE)
     meta.put(db, LIFE, life)
     return former is not None and endings.of_life(db, former) is None
 
 
-def _suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> int:
+def _suspend_stuck(db: Db, limit: int, at: float) -> int:
     """Suspend the sessions that were cut too often in a row, and owe their announcements. Return their
     number."""
     stuck = settle.suspend_stuck(db, limit, at)

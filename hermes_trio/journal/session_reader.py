@@ -7,13 +7,13 @@ reader heals a session at a time; another reader does not wait, and gets the ses
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
 from ..base.errors import JournalError, StoreError
 from ..base.world import World
 from ..log import Log
 from ..state.db.database import Database
+from ..state.db.engine import Db
 from ..state.tables import sessions, transcript, turns
 from ..state.tables.session_entry import SessionEntry
 from ..state.tables.transcript import TranscriptRow
@@ -101,12 +101,12 @@ class SessionReader:
         return next_step(turn, reading, already_stored(session.rows, turn))
 
 
-def _load(db: sqlite3.Connection, session_id: str) -> SessionSnapshot | None:
+def _load(db: Db, session_id: str) -> SessionSnapshot | None:
     entry = sessions.by_id(db, session_id)
     return _with_transcript(db, entry) if entry is not None else None
 
 
-def _with_transcript(db: sqlite3.Connection, entry: SessionEntry) -> SessionSnapshot:
+def _with_transcript(db: Db, entry: SessionEntry) -> SessionSnapshot:
     return SessionSnapshot(
         entry,
         tuple(turns.of_session(db, entry.session_id)),
@@ -114,7 +114,7 @@ def _with_transcript(db: sqlite3.Connection, entry: SessionEntry) -> SessionSnap
     )
 
 
-def _store(db: sqlite3.Connection, session_id: str, turn: TurnRow, step: RecoveryStep) -> bool:
+def _store(db: Db, session_id: str, turn: TurnRow, step: RecoveryStep) -> bool:
     # If another reader has stored newer progress in the meantime, in this process or another, it stays.
     if not turns.note_recovery(db, turn, step.turn):
         return False

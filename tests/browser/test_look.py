@@ -3,7 +3,6 @@ dark, and with a screen reader."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from hermes_trio.base.world import World
 from hermes_trio.gateway.operations.api_sessions import source_of
 from hermes_trio.state.db.database import open_database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import sessions, transcript
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import ToolCall, TranscriptRow
@@ -294,7 +294,7 @@ COMMANDS = (
 def a_thousand(home: Path) -> None:
     """Fill a home with numbered conversations. One of them has a thousand messages."""
 
-    def add(db: sqlite3.Connection) -> None:
+    def add(db: Db) -> None:
         for number in range(1000):
             source, at = source_of(f"old-{number}"), World().time() - number * 3600
             entry = SessionEntry(

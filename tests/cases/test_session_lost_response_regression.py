@@ -6,7 +6,6 @@ uses real journals and real rows through the one public reading of a session.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +23,7 @@ from hermes_trio.journal.cut_markers import INTERRUPTED_NEUTRAL_WORDING, INTERRU
 from hermes_trio.journal.recovery import JOURNAL_RETRY_GIVEUP_SECONDS, JOURNAL_RETRY_MAX_ATTEMPTS
 from hermes_trio.journal.session_reader import SessionReader, SessionSnapshot
 from hermes_trio.journal.writer import append_run_event, open_journals
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import turns
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Recovery, TurnRow
@@ -174,7 +174,7 @@ async def test_still_arriving_journal_does_not_consume_retry_budget(
             assert await home.database.read(_changes) == writes, "the reading wrote nothing"
 
 
-def _changes(db: sqlite3.Connection) -> object:
+def _changes(db: Db) -> object:
     """Return the number that changes with each commit of another connection."""
     return db.execute("PRAGMA data_version").fetchone()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from hermes_trio.base.world import World
 from hermes_trio.cli import main
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.db.opening import open_connections
 from hermes_trio.state.tables import pairing
@@ -33,14 +33,14 @@ def cli(tmp_path: Path) -> Cli:
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+def gateway(tmp_path: Path) -> Iterator[Db]:
     """Yield the open database of a gateway."""
     connections = open_connections(tmp_path / "gateway.db", World(), shipped_steps())
     with closing(connections.reading), closing(connections.writing):
         yield connections.writing
 
 
-def asks(db: sqlite3.Connection, user: str = "42", name: str | None = "Kim", *, ago: float = 0) -> str:
+def asks(db: Db, user: str = "42", name: str | None = "Kim", *, ago: float = 0) -> str:
     """Store the request of a person, and return the code that the person got."""
     code = pairing.new_code()
     person = Person("telegram", user, name, World().time() - ago)
@@ -73,7 +73,7 @@ def test_an_unusable_database_is_reported(
     assert (tmp_path / "gateway.db").read_text() == content
 
 
-def test_a_pairing_from_the_request_to_the_revocation(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_a_pairing_from_the_request_to_the_revocation(cli: Cli, gateway: Db) -> None:
     code = asks(gateway, ago=61)
     assert cli("list").stdout == "waiting  telegram 42 (Kim); the code is valid for 59 more minutes\n"
     approved = cli("approve", code)
@@ -88,13 +88,11 @@ def test_a_pairing_from_the_request_to_the_revocation(cli: Cli, gateway: sqlite3
 
 
 @pytest.mark.parametrize("typed", ["{}", " {} ", "{}\n"])
-def test_a_code_is_accepted_in_any_case_and_with_spaces(
-    cli: Cli, gateway: sqlite3.Connection, typed: str
-) -> None:
+def test_a_code_is_accepted_in_any_case_and_with_spaces(cli: Cli, gateway: Db, typed: str) -> None:
     assert cli("approve", typed.format(asks(gateway).lower())).exit_code == 0
 
 
-def test_wrong_codes_are_counted_and_block_further_codes(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_wrong_codes_are_counted_and_block_further_codes(cli: Cli, gateway: Db) -> None:
     code = asks(gateway)
     for left in (4, 3, 2, 1):
         result = cli("approve", WRONG)
@@ -109,7 +107,7 @@ def test_wrong_codes_are_counted_and_block_further_codes(cli: Cli, gateway: sqli
     assert cli("approve", code).exit_code == 0
 
 
-def test_the_list_as_json_has_no_codes(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_the_list_as_json_has_no_codes(cli: Cli, gateway: Db) -> None:
     first = asks(gateway)
     cli("approve", first)
     second = asks(gateway, "43", None)
@@ -123,7 +121,7 @@ def test_the_list_as_json_has_no_codes(cli: Cli, gateway: sqlite3.Connection) ->
     assert second not in result.stdout
 
 
-def test_the_name_of_a_stranger_has_no_control_characters(cli: Cli, gateway: sqlite3.Connection) -> None:
+def test_the_name_of_a_stranger_has_no_control_characters(cli: Cli, gateway: Db) -> None:
     code = asks(gateway, "4\x1b[2J2", "Kim\n\x1b[2J\u202e")
     for result in (cli("list"), cli("list", "--json"), cli("approve", code), cli("list")):
         assert result.exit_code == 0
@@ -132,7 +130,7 @@ def test_the_name_of_a_stranger_has_no_control_characters(cli: Cli, gateway: sql
     assert all(line.isprintable() for line in refused.stderr.split("\n"))
 
 
-def test_no_file_of_the_home_contains_a_code(cli: Cli, gateway: sqlite3.Connection, tmp_path: Path) -> None:
+def test_no_file_of_the_home_contains_a_code(cli: Cli, gateway: Db, tmp_path: Path) -> None:
     code = asks(gateway)
     cli("approve", code)
     assert all(code.encode() not in file.read_bytes() for file in tmp_path.iterdir())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from hermes_trio.gateway.router import Kind
 from hermes_trio.gateway.startup.resume_rules import Action, Marked, may_resume
 from hermes_trio.gateway.turn.transcript_tail import Tail
 from hermes_trio.host.home.state_file import GatewayState, PlatformState
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.db.opening import open_connections
 from hermes_trio.state.tables import outbox
@@ -131,14 +131,14 @@ def test_the_table_of_tails_has_each_tail_and_what_follows_from_it() -> None:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+def db(tmp_path: Path) -> Iterator[Db]:
     connections = open_connections(tmp_path / "gateway.db", World(), shipped_steps())
     connections.reading.close()
     yield connections.writing
     connections.writing.close()
 
 
-MOVES: dict[str, Callable[[sqlite3.Connection, int], None]] = {
+MOVES: dict[str, Callable[[Db, int], None]] = {
     "Attempt": lambda db, row: outbox.note_attempt(db, row, 1.0),
     "Not sent": lambda db, row: outbox.note_failure(db, row, "busy"),
     "Receipt": lambda db, row: outbox.note_receipt(db, row, "7", 1.0),
@@ -154,7 +154,7 @@ WAYS: dict[OutboxState, tuple[str, ...]] = {
 NOTHING = "\N{EN DASH}"
 
 
-def after(db: sqlite3.Connection, key: str, *moves: str) -> OutboxState:
+def after(db: Db, key: str, *moves: str) -> OutboxState:
     """Return the state of a new row after these moves."""
     outbox.owe(db, to_chat(key), 0.0)
     row = outbox.by_key(db, key)
@@ -166,7 +166,7 @@ def after(db: sqlite3.Connection, key: str, *moves: str) -> OutboxState:
     return row.state
 
 
-def test_the_table_of_the_outbox_has_each_transition_of_the_code(db: sqlite3.Connection) -> None:
+def test_the_table_of_the_outbox_has_each_transition_of_the_code(db: Db) -> None:
     head, *rows = cells("change/states.md", "Row of the outbox")
     assert head == ["State", *MOVES]
     assert [row[0].replace(" ", "_") for row in rows] == list(OutboxState)

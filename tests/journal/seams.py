@@ -3,7 +3,6 @@ and steps of healing."""
 
 from __future__ import annotations
 
-import sqlite3
 import stat
 import subprocess
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from hermes_trio.journal.reader import Damage, Reading
 from hermes_trio.journal.record import VERSION, Record, encode, terminal_state
 from hermes_trio.journal.recovery import AlreadyStored, fold
 from hermes_trio.journal.session_reader import SessionSnapshot
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import transcript
@@ -146,7 +146,7 @@ async def cut_turn(home: Home, turn: TurnRow) -> None:
 
 
 async def store_rows(home: Home, turn: TurnRow, *rows: TranscriptRow) -> None:
-    def step(db: sqlite3.Connection) -> None:
+    def step(db: Db) -> None:
         for row in rows:
             transcript.append(db, turn.session_id, row)
 

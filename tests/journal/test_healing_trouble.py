@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from hermes_trio.base.events import MessageDelta
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.journal.session_reader import SessionReader
 from hermes_trio.journal.writer import append_run_event, open_journals
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import turns
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.state.tables.turns import Recovery
@@ -81,7 +81,7 @@ async def test_an_unreadable_journal_does_not_prevent_healing_from_others(
     assert len(logs) == 1
 
 
-def store_is_full(db: sqlite3.Connection, full: bool) -> None:
+def store_is_full(db: Db, full: bool) -> None:
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count = {pages if full else 1_000_000}")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_trio.journal.reader import read_run
+from hermes_trio.state.db.engine import Db
 
 Rows = list[tuple[Any, ...]]
 
@@ -25,7 +26,7 @@ _CHAINS = """
 
 
 @contextmanager
-def database_of(home: Path) -> Iterator[sqlite3.Connection]:
+def database_of(home: Path) -> Iterator[Db]:
     """Open the database read-only, also while a gateway writes. A reader repairs nothing, so the next life
     finds the state that the kill has left."""
     with closing(sqlite3.connect(f"{(home / 'gateway.db').as_uri()}?mode=ro", uri=True, timeout=30)) as db:
@@ -86,7 +87,7 @@ def check(home: Path, witness: Path, said: set[str]) -> None:
         _check_journals(home, db)
 
 
-def _check_turns(db: sqlite3.Connection) -> None:
+def _check_turns(db: Db) -> None:
     outcomes = {outcome for (outcome,) in db.execute("SELECT DISTINCT outcome FROM turns")}
     assert outcomes <= {"answered", "cut", "unstarted"}, "every turn has an end"
     resumed = db.execute(
@@ -96,7 +97,7 @@ def _check_turns(db: sqlite3.Connection) -> None:
     assert set(resumed) <= {("cut", 1)}, "only cut turns are resumed, each once"
 
 
-def _check_chains(home: Path, db: sqlite3.Connection, said: set[str]) -> None:
+def _check_chains(home: Path, db: Db, said: set[str]) -> None:
     chains = _chains(db)
     assert set(chains) == said
     alone = left_alone(home)
@@ -116,7 +117,7 @@ def _check_chains(home: Path, db: sqlite3.Connection, said: set[str]) -> None:
             assert told & {f"left:{last}", f"left:{resumes}"}, f"{text}: nobody was told"
 
 
-def _check_witness(db: sqlite3.Connection, witness: Path) -> None:
+def _check_witness(db: Db, witness: Path) -> None:
     """Compare the turns with the agent's own record."""
     outcome = dict(db.execute("SELECT run_id, outcome FROM turns"))
     begun: dict[str, list[str]] = {}
@@ -128,7 +129,7 @@ def _check_witness(db: sqlite3.Connection, witness: Path) -> None:
         assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}: an answered message never runs again"
 
 
-def _check_journals(home: Path, db: sqlite3.Connection) -> None:
+def _check_journals(home: Path, db: Db) -> None:
     for session_id, run_id, outcome in db.execute("SELECT session_id, run_id, outcome FROM turns"):
         reading = read_run(home / "journal", session_id, run_id)
         assert reading.complete
@@ -138,7 +139,7 @@ def _check_journals(home: Path, db: sqlite3.Connection) -> None:
             assert (reading.terminal.terminal_state == "completed") == (outcome == "answered")
 
 
-def _chains(db: sqlite3.Connection) -> dict[str, Rows]:
+def _chains(db: Db) -> dict[str, Rows]:
     chains: dict[str, Rows] = {}
     for event, *turn in db.execute(_CHAINS):
         chains.setdefault(json.loads(event)["text"].partition("\n")[0], []).append(tuple(turn))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sqlite3
 import sys
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from hermes_trio.base.messages import MessageEvent, SessionSource
 from hermes_trio.base.world import World
 from hermes_trio.journal.writer import Journals, open_journals
 from hermes_trio.state.db.database import Database, open_database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import inbox, transcript, turns
@@ -35,7 +35,7 @@ def report(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def begin_turn(db: sqlite3.Connection, run_id: str, session_id: str, life: str, inbox_id: int) -> int:
+def begin_turn(db: Db, run_id: str, session_id: str, life: str, inbox_id: int) -> int:
     at = WORLD.time()
     turn_id = turns.begin(db, run_id=run_id, session_id=session_id, life=life, at=at)
     turns.note_request(db, turn_id, at)
@@ -44,7 +44,7 @@ def begin_turn(db: sqlite3.Connection, run_id: str, session_id: str, life: str, 
     return turn_id
 
 
-def own_session(db: sqlite3.Connection, key: str, life: str) -> str:
+def own_session(db: Db, key: str, life: str) -> str:
     entry = open_by_key(db, key)
     if entry is None:
         at = WORLD.time()

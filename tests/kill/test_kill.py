@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import pytest
 
 from hermes_trio.base.world import World
 from hermes_trio.journal.reader import read_run
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.db.opening import open_connections
 from hermes_trio.state.rules import settle
@@ -80,7 +80,7 @@ def check(home: Path, life: str, said: Reported) -> int:
         db.close()
 
 
-def _check_rows(db: sqlite3.Connection, said: Reported) -> None:
+def _check_rows(db: Db, said: Reported) -> None:
     stored = {row[0] for row in db.execute("SELECT inbox_id FROM inbox")}
     assert set(said.stored) <= stored
     for turn_id in said.begun:
@@ -104,7 +104,7 @@ def _check_rows(db: sqlite3.Connection, said: Reported) -> None:
     assert all(delivery.state == "owed" for delivery in outbox.undelivered(db, "telegram", "main"))
 
 
-def _check_journals(home: Path, db: sqlite3.Connection, life: str, said: Reported) -> None:
+def _check_journals(home: Path, db: Db, life: str, said: Reported) -> None:
     for session_id, run_id in db.execute(
         "SELECT session_id, run_id FROM turns WHERE life = ?", (life,)
     ).fetchall():
@@ -121,7 +121,7 @@ def _check_journals(home: Path, db: sqlite3.Connection, life: str, said: Reporte
             assert turn.outcome == "answered", "the end of a journal follows the end of the turn"
 
 
-def _check_cut_turns(db: sqlite3.Connection, life: str) -> int:
+def _check_cut_turns(db: Db, life: str) -> int:
     """Check that the cut turns are those without an end, before any session is marked."""
     open_before = {turn.turn_id: turn for turn in turns.unended(db)}
     assert {turn.life for turn in open_before.values()} <= {life}

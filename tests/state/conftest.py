@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hermes_trio.base.world import World
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.db.opening import open_connections
 
 
 @pytest.fixture
-def db(tmp_path: Path, world: World) -> Iterator[sqlite3.Connection]:
+def db(tmp_path: Path, world: World) -> Iterator[Db]:
     connections = open_connections(tmp_path / "gateway.db", world, shipped_steps())
     connections.reading.close()
     yield connections.writing
@@ -22,7 +22,7 @@ def db(tmp_path: Path, world: World) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.fixture(scope="module")
-def shared_db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+def shared_db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Db]:
     """A database for tests with many examples: each example rolls back its changes."""
     path = tmp_path_factory.mktemp("home") / "gateway.db"
     connections = open_connections(path, World(), shipped_steps())

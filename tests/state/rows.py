@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hypothesis import strategies as st
+
 from hermes_trio.base.messages import MessageEvent, SessionSource
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import inbox, sessions, turns
@@ -20,8 +22,13 @@ KIM = SessionSource(platform="telegram", chat_id="42", user_id="42", user_name="
 KEY = "agent:main:telegram:dm:42"
 
 
+def texts(max_size: int) -> st.SearchStrategy[str]:
+    """Texts that every engine stores unchanged."""
+    return st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=max_size)
+
+
 @contextmanager
-def undone(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+def undone(db: Db) -> Iterator[Db]:
     """Run the block in a transaction that is rolled back at its end."""
     db.execute("BEGIN")
     try:
@@ -31,7 +38,7 @@ def undone(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def session(
-    db: sqlite3.Connection,
+    db: Db,
     session_id: str = "s1",
     *,
     key: str | None = None,
@@ -47,7 +54,7 @@ def session(
 
 
 def turn(
-    db: sqlite3.Connection,
+    db: Db,
     session_id: str = "s1",
     *,
     run: str = "r1",
@@ -64,21 +71,21 @@ def turn(
     return turn_id
 
 
-def the_turn(db: sqlite3.Connection, turn_id: int) -> TurnRow:
+def the_turn(db: Db, turn_id: int) -> TurnRow:
     """Return an existing turn."""
     found = turns.get(db, turn_id)
     assert found is not None
     return found
 
 
-def the_session(db: sqlite3.Connection, session_id: str = "s1") -> SessionEntry:
+def the_session(db: Db, session_id: str = "s1") -> SessionEntry:
     """Return an existing session."""
     found = sessions.by_id(db, session_id)
     assert found is not None
     return found
 
 
-def received(db: sqlite3.Connection, message_id: str, *, key: str = "key of s1", text: str = "Hello.") -> int:
+def received(db: Db, message_id: str, *, key: str = "key of s1", text: str = "Hello.") -> int:
     """Store a received message; return its row id."""
     event = MessageEvent(KIM, text, message_id=message_id)
     return inbox.store(db, event, session_key=key, own_key=f"own {message_id}", at=NOON).inbox_id
@@ -95,7 +102,7 @@ async def cut_with_message(home: Home, session_id: str) -> int:
     return row
 
 
-def state_of(db: sqlite3.Connection, inbox_id: int) -> tuple[str, int | None]:
+def state_of(db: Db, inbox_id: int) -> tuple[str, int | None]:
     """Return the state and the turn id of a message."""
     found: tuple[str, int | None] = db.execute(
         "SELECT state, turn_id FROM inbox WHERE inbox_id = ?", (inbox_id,)
@@ -111,12 +118,12 @@ def to_chat(key: str, **more: str | int | None) -> Owed:
 TABLES = ("sessions", "turns", "messages", "inbox", "outbox", "processes", "approvals", "endings", "meta")
 
 
-def everything(db: sqlite3.Connection) -> dict[str, list[tuple[object, ...]]]:
+def everything(db: Db) -> dict[str, list[tuple[object, ...]]]:
     """Return all rows of all tables, for comparison."""
     return {table: db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in TABLES}  # noqa: S608
 
 
-def scans(db: sqlite3.Connection, statement: str) -> list[str]:
+def scans(db: Db, statement: str) -> list[str]:
     """Return the full table scans of this statement and of the triggers and foreign keys it activates."""
     plan = db.execute(f"EXPLAIN QUERY PLAN {statement}")
     return [detail for (*_, detail) in plan if detail.startswith("SCAN")]

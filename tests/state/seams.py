@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import SchemaStep
 from hermes_trio.state.db.opening import connect_reading
 
@@ -19,13 +20,13 @@ GUESTS = SchemaStep(
 )
 
 
-def enter(db: sqlite3.Connection, name: str) -> str:
+def enter(db: Db, name: str) -> str:
     """Add a guest; names are unique."""
     db.execute("INSERT INTO guests (name) VALUES (?)", (name,))
     return name
 
 
-def guests(db: sqlite3.Connection) -> list[str]:
+def guests(db: Db) -> list[str]:
     """Return the guests in order of insertion."""
     return [name for (name,) in db.execute("SELECT name FROM guests ORDER BY place")]
 
@@ -36,8 +37,9 @@ def seen_from_outside(path: Path) -> list[str]:
         return guests(connection)
 
 
-def traced(db: sqlite3.Connection, statements: list[str]) -> None:
+def traced(db: Db, statements: list[str]) -> None:
     """Record the statements of the connection from now on; a step of the database."""
+    assert isinstance(db, sqlite3.Connection)
     db.set_trace_callback(statements.append)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -39,6 +38,7 @@ from ...gateway.outbound.texts import database_damaged
 from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import refuse_if_busy
 from ...host.loop.task_tree import waits_noted, write_tree_on_signal
+from ...state.db.engine import Db
 from ...state.tables import inbox, turns
 from ...state.tables.turns import Outcome
 from ..console import GROWING, ME, PERSON, PROMPT, Console, Keyboard, PipedQuestion, Screen, read_question
@@ -246,7 +246,7 @@ async def _wait_for_turns(gateway: RunningGateway) -> None:
         await gateway.home.board.changed_since(version)
 
 
-def _is_answered(db: sqlite3.Connection) -> bool:
+def _is_answered(db: Db) -> bool:
     """Return whether a turn answered the latest message; a command needs no turn."""
     last = inbox.latest(db, Console.name, Console.account)
     if last is None or last.turn_id is None:

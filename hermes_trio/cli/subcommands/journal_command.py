@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ from ...base.world import World
 from ...config.config_file import home_directory, load_config
 from ...journal.reader import Reading, journals_here, read_run, runs_here
 from ...journal.record import Record, journal_path
+from ...state.db.engine import Db
 from ...state.tables import turns
 from ..home_reader import one_line, open_for_reading
 
@@ -164,7 +164,7 @@ def _beside_the_rows(
             )
 
 
-def _turns(db: sqlite3.Connection) -> dict[tuple[str, str], float | None]:
+def _turns(db: Db) -> dict[tuple[str, str], float | None]:
     rows = db.execute("SELECT session_id, run_id, ended_at FROM turns ORDER BY turn_id")
     return {(session_id, run_id): ended_at for session_id, run_id, ended_at in rows}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from ...base.errors import GatewayError, HomeBusy, HomeError
 from ...base.plural import counted
 from ...config.config_file import home_directory
 from ...host.home.home_lock import is_locked, locked_home
+from ...state.db.engine import Db
 from ...state.tables import sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
@@ -186,11 +186,11 @@ def _home() -> Path:
     return home_directory(os.environ)
 
 
-def _newest(db: sqlite3.Connection, limit: int) -> list[Listed]:
+def _newest(db: Db, limit: int) -> list[Listed]:
     return [_listed(db, entry) for entry in sessions.newest(db, limit=limit)]
 
 
-def _found(db: sqlite3.Connection, words: str, limit: int) -> list[Listed]:
+def _found(db: Db, words: str, limit: int) -> list[Listed]:
     """Return the sessions that contain words, the best match first, each with the first text that was
     found."""
     first: dict[str, str] = {}
@@ -206,21 +206,21 @@ def _around(content: str, words: str) -> str:
     return ("…" if start else "") + one_line(content[start:], 50)
 
 
-def _listed(db: sqlite3.Connection, entry: SessionEntry, found: str = "") -> Listed:
+def _listed(db: Db, entry: SessionEntry, found: str = "") -> Listed:
     query = "SELECT count(*), count(*) > count(ended_at) FROM turns WHERE session_id = ?"
     count, has_no_end = db.execute(query, (entry.session_id,)).fetchone()
     runs = bool(has_no_end) and is_locked(_home())
     return Listed(entry, count, runs, bool(has_no_end) and not runs, found)
 
 
-def _entry(db: sqlite3.Connection, session_id: str) -> SessionEntry:
+def _entry(db: Db, session_id: str) -> SessionEntry:
     entry = sessions.by_id(db, session_id)
     if entry is None:
         raise NoSuchSession(session_id)
     return entry
 
 
-def _whole(db: sqlite3.Connection, session_id: str) -> tuple[Listed, list[TranscriptRow]]:
+def _whole(db: Db, session_id: str) -> tuple[Listed, list[TranscriptRow]]:
     """Return a session and its transcript, with the recovered rows of cut turns. Nothing is stored here."""
     from ...journal.session_reader import SessionSnapshot
 

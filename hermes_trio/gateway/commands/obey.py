@@ -11,7 +11,6 @@ replies.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +20,7 @@ import trio
 from ...base.errors import error_text, is_expected
 from ...base.messages import HomeChannel, MessageEvent
 from ...log import Log
+from ...state.db.engine import Db
 from ...state.rules.undo import UndoneExchange, undo
 from ...state.tables import inbox, meta, sessions
 from ...state.tables.approvals import ALWAYS
@@ -315,15 +315,13 @@ _HANDLERS: dict[str, Callable[[Commands, Invocation], Awaitable[None]]] = {
 }
 
 
-def _remove_exchange(db: sqlite3.Connection, key: str, at: float) -> UndoneExchange | None:
+def _remove_exchange(db: Db, key: str, at: float) -> UndoneExchange | None:
     """Remove the last exchange of a session, and return its texts."""
     entry = sessions.open_by_key(db, key)
     return undo(db, entry.session_id, at) if entry is not None else None
 
 
-def _repeat_message(
-    db: sqlite3.Connection, call: Invocation, own_key: str, at: float
-) -> tuple[MessageEvent, Stored | None]:
+def _repeat_message(db: Db, call: Invocation, own_key: str, at: float) -> tuple[MessageEvent, Stored | None]:
     """Remove the last exchange and store its message anew: both, or neither."""
     removed = _remove_exchange(db, call.key, at)
     if removed is None:

@@ -9,9 +9,9 @@ It may touch the rows of sessions, turns and the inbox, the running turns and th
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 
+from ...state.db.engine import Db
 from ...state.rules import settle
 from ...state.tables import inbox, sessions, turns
 from ...state.tables.session_entry import SessionEntry
@@ -20,11 +20,11 @@ from ..home.open_home import Home
 from ..processes.background import Background
 from ..session.running_turns import BACKGROUND, RunningTurns
 
-Step = Callable[[sqlite3.Connection], object]
+Step = Callable[[Db], object]
 """A part of a transaction. If it raises, nothing of the transaction is stored."""
 
 
-def nothing(db: sqlite3.Connection) -> None:
+def nothing(db: Db) -> None:
     """Store nothing."""
 
 
@@ -39,7 +39,7 @@ async def stop_session(
     if with_background:
         keys += [other for other, _ in running.in_background(key)]
 
-    def step(db: sqlite3.Connection) -> tuple[int, int]:
+    def step(db: Db) -> tuple[int, int]:
         first(db)
         if with_background:
             waiting = (row for other in inbox.keys_with_pending(db) for row in inbox.pending(db, other)[:1])
@@ -67,7 +67,7 @@ async def reset_session(
     begins the transaction. Return the number of dropped messages."""
     at = home.world.time()
 
-    def step(db: sqlite3.Connection) -> tuple[SessionEntry | None, int]:
+    def step(db: Db) -> tuple[SessionEntry | None, int]:
         first(db)
         entry = sessions.open_by_key(db, key)
         if entry is not None:

@@ -8,11 +8,11 @@ markers of the home and the database; it knows no chat and no turn.
 from __future__ import annotations
 
 import signal
-import sqlite3
 from pathlib import Path
 
 import trio
 
+from ...base.errors import StoreError
 from ...base.world import World
 from ...host.home.markers import PLANNED_STOP, PlannedStop, consume, read_drain_request, read_planned_stop
 from ...host.processes.process_identity import ProcessId, boot_time
@@ -132,7 +132,7 @@ async def end_with_database(control: Control, database: Database, world: World) 
     while True:
         try:
             saved = await database.save(world)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, StoreError) as error:
             log.error("database copy not saved; retrying", error=str(error))
             await trio.sleep(SAVE_AGAIN_AFTER)
         else:

@@ -6,12 +6,12 @@ It may touch the inbox, the sessions and the open questions.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from ...base.messages import MessageEvent
+from ...state.db.engine import Db
 from ...state.tables import inbox
 from ...state.tables.inbox import Stored
 from ..ending.control import Control
@@ -60,18 +60,18 @@ class Mailbox:
         """Store an event that waits for no turn, so that it is recognised when it comes again."""
         return await self.home.database.write(self._storing_done(key, event))
 
-    def storing_once(self, key: str, event: MessageEvent) -> Callable[[sqlite3.Connection], None]:
+    def storing_once(self, key: str, event: MessageEvent) -> Callable[[Db], None]:
         """Return a step that stores an event as `store_done` does, for the transaction of its effect. The
         step raises `SeenBefore`."""
         store = self._storing_done(key, event)
 
-        def step(db: sqlite3.Connection) -> None:
+        def step(db: Db) -> None:
             if store(db).seen_before:
                 raise SeenBefore
 
         return step
 
-    def _storing_done(self, key: str, event: MessageEvent) -> Callable[[sqlite3.Connection], Stored]:
+    def _storing_done(self, key: str, event: MessageEvent) -> Callable[[Db], Stored]:
         own_key, at = self.home.world.new_id(), self.home.world.time()
         return partial(inbox.store, event=event, session_key=key, own_key=own_key, at=at, done=True)
 

@@ -11,12 +11,12 @@ It may touch the inbox and the mailbox.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...base.errors import GatewayError
 from ...base.messages import MessageEvent
+from ...state.db.engine import Db
 from ...state.tables import inbox, turns
 from ...state.tables.inbox import InboxState
 from .mailbox import MOST_WAITING, Mailbox
@@ -97,7 +97,7 @@ async def deliver(
     return Posted(inbox_id, run_id, "started" if session is not None and begins else "queued")
 
 
-def store_request(db: sqlite3.Connection, event: MessageEvent, key: str, at: float) -> StoredRequest:
+def store_request(db: Db, event: MessageEvent, key: str, at: float) -> StoredRequest:
     """Store a message whose run is promised. Raises `TooManyWait`, which rolls the transaction back."""
     waiting = inbox.count_pending(db, key)
     stored = inbox.store(db, event, session_key=key, own_key=event.run_id or "", at=at)
@@ -107,13 +107,13 @@ def store_request(db: sqlite3.Connection, event: MessageEvent, key: str, at: flo
     return StoredRequest(key, event, stored.inbox_id, waiting == 0, known)
 
 
-def _known(db: sqlite3.Connection, event: MessageEvent) -> Posted | None:
+def _known(db: Db, event: MessageEvent) -> Posted | None:
     """Return what happened to this message, if it was stored before."""
     inbox_id = inbox.id_of(db, event)
     return None if inbox_id is None else _state_of(db, inbox_id)
 
 
-def _state_of(db: sqlite3.Connection, inbox_id: int) -> Posted:
+def _state_of(db: Db, inbox_id: int) -> Posted:
     (row,) = inbox.by_ids(db, [inbox_id])
     turn = turns.get(db, row.turn_id) if row.turn_id is not None else None
     if turn is None:

@@ -7,12 +7,12 @@ It may touch the table of sessions only.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Container
 
 from ...base.messages import SessionSource
 from ...base.world import World
 from ...config.schema import GatewayConfig
+from ...state.db.engine import Db
 from ...state.rules.store import key_of
 from ...state.tables import sessions
 from ...state.tables.session_entry import SessionEntry
@@ -69,7 +69,7 @@ def new_session(config: GatewayConfig, world: World, session_id: str, title: str
     )
 
 
-def find_or_create(db: sqlite3.Connection, entry: SessionEntry) -> tuple[SessionEntry, bool]:
+def find_or_create(db: Db, entry: SessionEntry) -> tuple[SessionEntry, bool]:
     """Return the session with the id of this one, and whether it was created by this call."""
     # After a reset the session that took the place of this one has the same key and another id.
     known = sessions.by_id(db, entry.session_id) or sessions.open_by_key(db, entry.session_key)

@@ -16,7 +16,6 @@ The last row gives a client that stores nothing one session for each conversatio
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 
@@ -24,6 +23,7 @@ from ...base.messages import MessageEvent
 from ...base.world import World
 from ...config.schema import GatewayConfig
 from ...state.db.database import Database
+from ...state.db.engine import Db
 from ...state.rules import settle
 from ...state.rules.store import key_of
 from ...state.tables import inbox, sessions, transcript, turns
@@ -157,7 +157,7 @@ class _Terms:
 
 
 def _store(
-    db: sqlite3.Connection, content: ConversationInput, target: RequestTarget, terms: _Terms
+    db: Db, content: ConversationInput, target: RequestTarget, terms: _Terms
 ) -> tuple[SessionEntry, bool, StoredRequest]:
     """Find or make the session of a request, and store its message there. Return True with a new session."""
     entry, is_new = _enter(db, content, target, _session_name(content, target), terms)
@@ -181,7 +181,7 @@ def _store(
 
 
 def _enter(
-    db: sqlite3.Connection, content: ConversationInput, target: RequestTarget, name: str, terms: _Terms
+    db: Db, content: ConversationInput, target: RequestTarget, name: str, terms: _Terms
 ) -> tuple[SessionEntry | None, bool]:
     """Return the session for a request, and True if it was made just now; None for one that is busy with
     other requests."""
@@ -221,12 +221,12 @@ def _enter(
     return entry, True
 
 
-def _is_busy(db: sqlite3.Connection, entry: SessionEntry) -> bool:
+def _is_busy(db: Db, entry: SessionEntry) -> bool:
     """Return True if messages wait in this session, or a turn runs in it."""
     return inbox.count_pending(db, entry.session_key) > 0 or turns.runs_in(db, entry.session_id)
 
 
-def _add(db: sqlite3.Connection, entry: SessionEntry, content: ConversationInput) -> None:
+def _add(db: Db, entry: SessionEntry, content: ConversationInput) -> None:
     """Store a new session with the instructions and the history of a request."""
     sessions.add(db, entry)
     _instruct(db, entry.session_id, content.instructions, entry.created_at)
@@ -234,7 +234,7 @@ def _add(db: sqlite3.Connection, entry: SessionEntry, content: ConversationInput
         transcript.append(db, entry.session_id, replace(row, created_at=entry.created_at))
 
 
-def _instruct(db: sqlite3.Connection, session_id: str, instructions: str | None, at: float) -> None:
+def _instruct(db: Db, session_id: str, instructions: str | None, at: float) -> None:
     """Replace the session's system instructions, if the request has any."""
     if instructions is not None:
         transcript.replace_instructions(db, session_id, TranscriptRow("system", instructions, at))

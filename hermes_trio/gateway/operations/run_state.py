@@ -8,7 +8,6 @@ It may touch the rows of turns and messages, the journal of a run, and the handl
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +17,7 @@ from ...base.events import RunCancelled
 from ...base.world import World
 from ...journal.writer import Journals, append_run_event
 from ...state.db.database import Database
+from ...state.db.engine import Db
 from ...state.tables import inbox, sessions, transcript, turns
 from ...state.tables.inbox import InboxState, Received
 from ...state.tables.turns import Outcome, TurnRow
@@ -173,7 +173,7 @@ def _status(rows: _Rows, task: TurnHandle | None) -> RunStatus:
     return "running" if rows.turn.outcome is None else _STATUS_OF_OUTCOME[rows.turn.outcome]
 
 
-def _look(db: sqlite3.Connection, run_id: str) -> _Rows | None:
+def _look(db: Db, run_id: str) -> _Rows | None:
     turn, message = turns.by_run(db, run_id), inbox.by_run(db, run_id)
     if turn is None:
         if message is None:
@@ -186,7 +186,7 @@ def _look(db: sqlite3.Connection, run_id: str) -> _Rows | None:
     return _Rows(turn, message, entry.session_key if entry else "", turn.session_id, answer, resumed_as)
 
 
-def _later_run(db: sqlite3.Connection, turn: TurnRow, message: Received | None) -> str | None:
+def _later_run(db: Db, turn: TurnRow, message: Received | None) -> str | None:
     """Return the run that resumed a cut one. A run that was cut before it began is repeated with its
     message: then return the run of that."""
     if turn.outcome is Outcome.CUT:

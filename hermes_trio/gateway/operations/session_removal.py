@@ -5,11 +5,10 @@ It ends the work of the session first, and touches no other session.
 
 from __future__ import annotations
 
-import sqlite3
-
 from ...base.world import World
 from ...journal.writer import Journals
 from ...state.db.database import Database
+from ...state.db.engine import Db
 from ...state.rules import settle
 from ...state.tables import inbox
 from ...state.tables.session_entry import SessionEntry
@@ -34,7 +33,7 @@ async def remove_stored(session_id: str, database: Database, journals: Journals,
     await journals.delete_session(session_id)
 
 
-def _end(db: sqlite3.Connection, entry: SessionEntry, at: float) -> None:
+def _end(db: Db, entry: SessionEntry, at: float) -> None:
     """End the session if it is open, and drop the messages that wait for it."""
     if settle.end_session(db, entry.session_id, "deleted", at):
         inbox.drop_pending(db, entry.session_key, at)

@@ -9,7 +9,6 @@ This module may touch the lanes, the outbox and the restart markers of the home.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -25,6 +24,7 @@ from ...host.home.markers import (
     write_restart_notify,
 )
 from ...log import Log
+from ...state.db.engine import Db
 from ...state.tables import outbox
 from ...state.tables.inbox import Received
 from ...state.tables.session_entry import SessionEntry
@@ -112,18 +112,18 @@ async def announce_return(home: Home, chats: Chats, connection: Connection) -> N
         consume(home.path, RESTART_PENDING)
 
 
-def owe_stuck(db: sqlite3.Connection, stuck: Iterable[SessionEntry], at: float) -> None:
+def owe_stuck(db: Db, stuck: Iterable[SessionEntry], at: float) -> None:
     """Owe each suspended session its announcement, in the transaction that suspends it."""
     for entry in stuck:
         _owe_person(db, entry, f"stuck:{entry.session_id}", texts.session_suspended(), at)
 
 
-def owe_left_alone(db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float) -> None:
+def owe_left_alone(db: Db, entry: SessionEntry, cut: TurnRow, at: float) -> None:
     """Owe the announcement that a cut turn is not resumed, in the transaction that closes its messages."""
     _owe_person(db, entry, f"left:{cut.turn_id}", texts.not_resumed(), at)
 
 
-def _owe_person(db: sqlite3.Connection, entry: SessionEntry, key: str, text: str, at: float) -> None:
+def _owe_person(db: Db, entry: SessionEntry, key: str, text: str, at: float) -> None:
     if entry.origin is not None:
         chat, thread_id = place_of(entry.origin)
         outbox.owe(db, owed(chat, key, Body(text), thread_id=thread_id), at)

@@ -14,7 +14,6 @@ This module may touch the link and the outbox; the order and the pauses of a cha
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -37,6 +36,7 @@ from ...platform.contract import (
     Traits,
 )
 from ...state.db.database import Database
+from ...state.db.engine import Db
 from ...state.tables import outbox
 from ...state.tables.outbox import OutboxRow, OutboxState, Owed
 from ..links.link import Connection, calling
@@ -253,14 +253,12 @@ class Delivery:
             del self.receipts[outbox_id]
 
 
-def _note_receipts(db: sqlite3.Connection, receipts: Mapping[int, str | None], at: float) -> None:
+def _note_receipts(db: Db, receipts: Mapping[int, str | None], at: float) -> None:
     for outbox_id, receipt in receipts.items():
         outbox.note_receipt(db, outbox_id, receipt, at)
 
 
-def _note_attempt(
-    db: sqlite3.Connection, outbox_id: int, receipts: Mapping[int, str | None], at: float
-) -> None:
+def _note_attempt(db: Db, outbox_id: int, receipts: Mapping[int, str | None], at: float) -> None:
     _note_receipts(db, receipts, at)
     outbox.note_attempt(db, outbox_id, at)
 

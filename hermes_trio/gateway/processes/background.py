@@ -18,7 +18,6 @@ This module may touch the inbox, the table of processes and the chats; it knows 
 
 from __future__ import annotations
 
-import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -30,6 +29,7 @@ import trio
 
 from ...base.errors import GatewayError, StoreError
 from ...base.messages import MessageEvent
+from ...state.db.engine import Db
 from ...state.db.store_retry import stored
 from ...state.tables import inbox, processes, sessions
 from ...state.tables.session_entry import SessionEntry
@@ -287,9 +287,7 @@ class Background:
         self._sessions.wake(entry.session_key)
 
 
-def _store(
-    db: sqlite3.Connection, entry: SessionEntry, event: MessageEvent, name: str, at: float, ended: str | None
-) -> None:
+def _store(db: Db, entry: SessionEntry, event: MessageEvent, name: str, at: float, ended: str | None) -> None:
     """Store a message for a session, unless the session is over or its agent knows of the end already."""
     if ended is not None and not processes.note_told(db, ended, at):
         return  # the agent saw it in the list of processes of a former life

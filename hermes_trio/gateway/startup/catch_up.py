@@ -6,11 +6,11 @@ It may touch the rows of these, the lanes, and the registry of sessions.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
 from ...base.messages import SessionSource
 from ...log import Log
+from ...state.db.engine import Db
 from ...state.rules import settle
 from ...state.tables import inbox, outbox, sessions, turns
 from ...state.tables.session_entry import SessionEntry
@@ -98,7 +98,7 @@ class CatchUp:
 
 
 def _leave_alone(
-    db: sqlite3.Connection, entry: SessionEntry, cut: TurnRow, at: float, *, clears: bool, announces: bool
+    db: Db, entry: SessionEntry, cut: TurnRow, at: float, *, clears: bool, announces: bool
 ) -> bool:
     """Close the messages of a session's cut turns, which nothing resumes, and clear the mark if asked. Return
     whether the person is now owed an announcement: once, and only if a message was still open."""

@@ -8,7 +8,6 @@ It may touch rows and journals, and sends nothing.
 
 from __future__ import annotations
 
-import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,6 +16,7 @@ from ...base.events import MessageDelta
 from ...base.messages import SessionSource
 from ...journal.record import Record
 from ...log import Log
+from ...state.db.engine import Db
 from ...state.rules import settle
 from ...state.tables import approvals, outbox, sessions, transcript, turns
 from ...state.tables.outbox import Owed
@@ -49,7 +49,7 @@ async def end_former_turns(home: Home, connections: Mapping[tuple[str, str], Con
     return await home.database.write(_settle, rows, home.world.time())
 
 
-def _left_open(db: sqlite3.Connection) -> list[tuple[TurnRow, SessionSource, list[int]]]:
+def _left_open(db: Db) -> list[tuple[TurnRow, SessionSource, list[int]]]:
     """Return the turns without an end that had a streamed message, each with its chat and the places of its
     tool calls."""
     found = []
@@ -83,7 +83,7 @@ def _closing(turn: TurnRow, origin: SessionSource, text: str) -> Owed:
     )
 
 
-def _settle(db: sqlite3.Connection, closing: Iterable[Owed], at: float) -> list[TurnRow]:
+def _settle(db: Db, closing: Iterable[Owed], at: float) -> list[TurnRow]:
     for turn in turns.unended(db):
         remove_buttons(db, approvals.open_of_turn(db, turn.turn_id), at)
     cut = settle.settle_cut_turns(db, at)

@@ -5,11 +5,10 @@ It may read the files of the original, and write sessions and announcements.
 
 from __future__ import annotations
 
-import sqlite3
-
 from ...config.schema import GatewayConfig
 from ...host.loop.worker import finished
 from ...log import Log
+from ...state.db.engine import Db
 from ...state.rules.original_sessions import Imported, Original, import_original, is_imported, read_original
 from ..home.open_home import Home
 from ..outbound.announcements import owe_stuck
@@ -35,7 +34,7 @@ async def import_sessions(home: Home) -> None:
     )
 
 
-def _import(db: sqlite3.Connection, original: Original, config: GatewayConfig, at: float) -> Imported:
+def _import(db: Db, original: Original, config: GatewayConfig, at: float) -> Imported:
     imported = import_original(db, original, config, at)
     owe_stuck(db, imported.stuck, at)
     return imported

@@ -7,12 +7,12 @@ if its agent cannot be called, the beginning is undone.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...base.world import World
 from ...config.schema import GatewayConfig, reset_policy
+from ...state.db.engine import Db
 from ...state.rules import settle
 from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
 from ...state.rules.settle import Settlement
@@ -66,9 +66,7 @@ class BegunTurn:
     """Background processes that ended with a former life, and that the model has not been told of."""
 
 
-def begin_turn(
-    db: sqlite3.Connection, what: Beginning, config: GatewayConfig, world: World
-) -> BegunTurn | None:
+def begin_turn(db: Db, what: Beginning, config: GatewayConfig, world: World) -> BegunTurn | None:
     """Begin a turn. Return None, with nothing stored, if its messages or the cut turn were dropped since it
     was decided."""
     at, rows = world.time(), what.rows
@@ -101,7 +99,7 @@ def begin_turn(
     return BegunTurn(entry, run_id, turn_id, history, are_new, is_healed, ended)
 
 
-def undo_beginning(db: sqlite3.Connection, run_id: str, at: float) -> None:
+def undo_beginning(db: Db, run_id: str, at: float) -> None:
     """Undo the beginning of a turn whose agent was not called: its messages wait again, and the cut turn that
     it resumes is resumed later. A turn that a person stopped meanwhile ends as stopped."""
     turn = turns.by_run(db, run_id)

@@ -6,7 +6,6 @@ It may touch the journal of its run, its transcript, its chat and its commands; 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from ...masking.redaction import Masking, SecretStream
 from ...platform.contract import Dialect
 from ...state.db.column_text import storable
 from ...state.db.database import Database
+from ...state.db.engine import Db
 from ...state.tables import inbox, outbox, transcript, turns
 from ...state.tables.session_entry import Usage
 from ...state.tables.transcript import ToolCall, TranscriptRow
@@ -329,7 +329,7 @@ class TurnContext:
         session_id, turn_id, config = self.session_id, self.turn_id, self._home.config
         empty_row = self.row(TranscriptRow("user", "", 0))
 
-        def step(db: sqlite3.Connection) -> list[str]:
+        def step(db: Db) -> list[str]:
             # A message that does not wait any more was dropped meanwhile.
             joined = [row for row in inbox.by_ids(db, ids) if inbox.join_turn(db, turn_id, [row.inbox_id])]
             taken = [*matches, *(with_attribution(row, config).event.text for row in joined)]

@@ -7,10 +7,10 @@ when it is needed.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...state.db.engine import Db
 from ...state.tables import sessions, transcript
 from ...state.tables.transcript import KnownRows, TranscriptRow, bytes_of, position
 
@@ -48,7 +48,7 @@ def extended(
     )
 
 
-def stored_history(db: sqlite3.Connection, key: str, session_id: str) -> tuple[str, list[TranscriptRow]]:
+def stored_history(db: Db, key: str, session_id: str) -> tuple[str, list[TranscriptRow]]:
     """Return the id of a session and its stored rows. An empty id means the open session of this key; it
     stays empty if there is none."""
     if not session_id and (entry := sessions.open_by_key(db, key)) is not None:

@@ -12,7 +12,6 @@ It may touch the tables of approvals and of the outbox, and waits only for the a
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -22,6 +21,7 @@ import trio
 
 from ...base.events import ApprovalRequest, QuestionRequest
 from ...platform.contract import Button, Traits
+from ...state.db.engine import Db
 from ...state.tables import approvals, inbox, outbox, turns
 from ...state.tables.approvals import ApprovalRow
 from ...state.tables.outbox import Owed
@@ -141,16 +141,14 @@ def question_key(run_id: str, question_id: str) -> str:
 # --- steps of the database ---------------------------------------------------------------------------
 
 
-def store_question(db: sqlite3.Connection, row: ApprovalRow, shown: Owed | None) -> None:
+def store_question(db: Db, row: ApprovalRow, shown: Owed | None) -> None:
     """Store a question, and owe the message that shows it."""
     approvals.ask(db, row)
     if shown is not None:
         outbox.owe(db, shown, row.asked_at)
 
 
-def store_answer(
-    db: sqlite3.Connection, question_id: str, answer: str, *, by: str, at: float, inbox_id: int | None
-) -> bool:
+def store_answer(db: Db, question_id: str, answer: str, *, by: str, at: float, inbox_id: int | None) -> bool:
     """Store an answer; the message that gave it joins the asking turn. Return False if the question is
     closed."""
     request = approvals.get(db, question_id)
@@ -162,7 +160,7 @@ def store_answer(
     return True
 
 
-def close_question(db: sqlite3.Connection, question_id: str, at: float) -> str | None:
+def close_question(db: Db, question_id: str, at: float) -> str | None:
     """Close a question whose time is over. Return its answer if one was stored in that very moment."""
     request = approvals.get(db, question_id)
     if request is not None and request.closed_at is None:
@@ -171,13 +169,13 @@ def close_question(db: sqlite3.Connection, question_id: str, at: float) -> str |
     return request.answer if request is not None else None
 
 
-def remove_buttons(db: sqlite3.Connection, unanswered: Iterable[ApprovalRow], at: float) -> None:
+def remove_buttons(db: Db, unanswered: Iterable[ApprovalRow], at: float) -> None:
     """Owe the edits that remove the buttons of questions which end without an answer."""
     for request in unanswered:
         _remove_buttons(db, request, None, at)
 
 
-def _remove_buttons(db: sqlite3.Connection, request: ApprovalRow, answer: str | None, at: float) -> None:
+def _remove_buttons(db: Db, request: ApprovalRow, answer: str | None, at: float) -> None:
     """Owe the edit that removes the buttons of a question and says how it ended, if it has any."""
     turn = turns.get(db, request.turn_id)
     asked = outbox.by_key(db, question_key(turn.run_id, request.approval_id)) if turn else None

@@ -4,12 +4,12 @@ its run, and the transaction that stores the end. All but that transaction is pu
 from __future__ import annotations
 
 import math
-import sqlite3
 from dataclasses import astuple
 from typing import NamedTuple
 
 from ...base.events import INTERRUPTED, Event, RunCancelled, RunCompleted, RunFailed
 from ...log import Log
+from ...state.db.engine import Db
 from ...state.rules import settle
 from ...state.rules.settle import Settlement
 from ...state.tables import inbox, processes, turns
@@ -123,7 +123,7 @@ class StoredEnd(NamedTuple):
     """True if a message waits in the session."""
 
 
-def store_outcome(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> StoredEnd:
+def store_outcome(db: Db, turn_id: int, settlement: Settlement, at: float) -> StoredEnd:
     """End a turn. Return its end: an earlier one if it has ended already."""
     ended = settle.settle(db, turn_id, settlement, at)
     if ended is None:

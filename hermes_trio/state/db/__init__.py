@@ -1,1 +1,1 @@
-"""The SQLite file: owner thread, opening, schema steps, search index, column text, errors and retries."""
+"""The database: owner thread, engines, opening, schema steps, search index, column text, errors, retries."""

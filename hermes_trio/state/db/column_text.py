@@ -29,10 +29,12 @@ def disarmed(text: str) -> str:
 
 
 def storable(text: Text) -> Text:
-    """Return `text` in a form that SQLite can store. A lone surrogate, as error messages and models may
-    contain, becomes U+FFFD; a surrogate pair becomes its character."""
+    """Return `text` in a form that every database engine can store. A lone surrogate, as error messages and
+    models may contain, and a NUL become U+FFFD; a surrogate pair becomes its character."""
     if text is None:
         return text
+    if "\0" in text:
+        text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
     try:
         text.encode()
     except UnicodeEncodeError:

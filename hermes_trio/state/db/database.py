@@ -1,4 +1,4 @@
-"""The owner of `gateway.db`, which commits the writes of many tasks together.
+"""The owner of the database, which commits the writes of many tasks together.
 
 A task that writes hands over a *step*, a function of the connection, and waits. The steps that wait at the
 same time are one batch: one transaction, one fsync, and only then are their callers released. Steps are
@@ -14,16 +14,16 @@ is still committed, and a slow disk delays no stop.
 
 Reads use a second connection that cannot write, and run concurrently with the writes.
 
-After each commit, and before its callers are released, the files at the path are checked (`file_identity`).
-If they are not the open files any more, nothing is stored from then on: all callers get `StoreReplaced`.
+After each commit, and before its callers are released, the engine looks whether its files are still those at
+the path (`file_identity`). If not, nothing is stored from then on: all callers get `StoreReplaced`.
 """
 
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -43,20 +43,21 @@ from ...host.loop.worker import (
     worker_thread,
 )
 from ...log import Log
-from .file_identity import save_copy
+from .engine import Db, Engine
 from .migrations import SchemaStep, shipped_steps
-from .opening import Connections, open_connections
-from .search_index import is_index_damage, rebuild_index
-from .sqlite_errors import as_store_error
+from .sqlite_engine import open_sqlite
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Step = Callable[[sqlite3.Connection], Any]
+Step = Callable[[Db], Any]
 
 MAX_BATCH = 16_384
 """Large enough for all the turns that are cut in one moment: while the writer thread and Trio's thread are
 both busy they compete for Python's lock, and each needs twice its time."""
 CLOSE_WITHIN = 2.0
+
+OpenEngine = Callable[[Path, World, Sequence[SchemaStep]], Engine]
+"""Opens the store at a path; creates it or applies missing schema steps if needed. Raises `StoreError`."""
 
 log = Log(__name__)
 
@@ -64,22 +65,17 @@ log = Log(__name__)
 class Database:
     """The open database. Created by `open_database`; usable until its block ends."""
 
-    def __init__(self, path: Path, opened: Connections, writer: Runner, reader: Runner) -> None:
+    def __init__(self, path: Path, engine: Engine, writer: Runner, reader: Runner) -> None:
         self.path = path
-        self.damaged_copy = opened.damaged_copy
+        self.damaged_copy = engine.damaged_copy
         """The unreadable database that was set aside when this one was opened; None if there was none."""
-        self._writing, self._reading = opened.writing, opened.reading
+        self._engine = engine
         self._writer, self._reader = writer, reader
         self._writes: Batcher[Step, Any] = Batcher(self._noticing(writer), self._perform, limit=MAX_BATCH)
         self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, perform_each, limit=MAX_BATCH)
-        self._files, self._saved = opened.files, False
-        self._is_replaced = False
+        self._is_replaced = self._saved = False
         self._replaced = trio.Event()
         self._open = True
-        self._ours = self._index_rebuilt = False
-        self._writing.set_authorizer(self._judge)
-        # SQLite calls this from time to time during a read, so that closing interrupts a long one.
-        self._reading.set_progress_handler(lambda: not self._open, 10_000)
 
     @property
     def took(self) -> BatchTimes:
@@ -88,19 +84,19 @@ class Database:
 
     async def write(
         self,
-        step: Callable[Concatenate[sqlite3.Connection, P], T],
+        step: Callable[Concatenate[Db, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
         """Apply `step`, and return its result after the commit that contains it. A step cannot begin or end
-        a transaction: SQLite refuses such statements."""
+        a transaction: the engine refuses such statements."""
         self._check_open()
         result: T = await self._writes.performed(lambda connection: step(connection, *args, **kwargs))
         return result
 
     async def read(
         self,
-        query: Callable[Concatenate[sqlite3.Connection, P], T],
+        query: Callable[Concatenate[Db, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
@@ -108,28 +104,16 @@ class Database:
         runs. Waits for no write. Raises `StoreClosed` if the database is closed during the read."""
 
         def run() -> T:
-            connection = self._reading
             self._check_open()
-            try:
-                connection.execute("BEGIN")
-                try:
-                    return query(connection, *args, **kwargs)
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-            except sqlite3.Error as error:
-                if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                    self._check_open()
-                raise as_store_error(error, self.path)  # noqa: B904 - has its cause
+            return self._engine.read(lambda db: query(db, *args, **kwargs))
 
         self._check_open()
         try:
             found: T = await self._reads.performed(run)
         except StoreDamaged as damage:
-            search = damage.__cause__ is not None and is_index_damage(damage.__cause__)
             self._check_open()
             # If this is cancelled, nobody waits for the error any more.
-            if not (search and await finished(self._writer, self._rebuild_search_index)):  # noqa: ASYNC120
+            if not await finished(self._writer, partial(self._engine.repair, damage)):  # noqa: ASYNC120
                 raise
             self._check_open()
             found = await self._reads.performed(run)
@@ -146,12 +130,12 @@ class Database:
 
     async def save(self, world: World) -> Path | None:
         """Save the content of a replaced database to a new file, where the next start or a person finds it,
-        and return its path; None if it was saved before. Raises OSError or sqlite3.Error."""
+        and return its path; None if it was saved before. Raises OSError or `StoreError`."""
 
         def job() -> Path | None:
             if self._saved:
                 return None
-            saved = save_copy(self._writing, self._files, world)
+            saved = self._engine.save(world)
             self._saved = True
             return saved
 
@@ -164,25 +148,26 @@ class Database:
     async def _close(self, world: World) -> None:
         """Refuse new reads and writes, finish the pending writes, and close both connections."""
         self._open = False
+        self._engine.end_reads()
         self._writes.flush()
-        with suppress(StoreError, sqlite3.Error):  # this step stores nothing, so a failure loses nothing
+        with suppress(Exception):  # this step stores nothing, so a failure loses nothing
             await self._writes.performed(lambda _: None)
         if self._is_replaced:
             try:
                 if saved := await self.save(world):
                     log.error("database files removed or replaced; saved a copy", saved=saved.name)
-            except (OSError, sqlite3.Error) as error:
+            except (OSError, StoreError) as error:
                 log.error("database files removed or replaced; copy not saved", error=str(error))
             # Before the reader: a writer that is closed last would remove the log at the path.
-            await finished(self._writer, self._writing.close)
-        await finished(self._reader, self._reading.close)
+            await finished(self._writer, self._engine.close_writing)
+        await finished(self._reader, self._engine.close_reading)
         # After the reader: the connection that is closed last merges the log, which a reader cannot.
-        await finished(self._writer, self._writing.close)
+        await finished(self._writer, self._engine.close_writing)
 
     def _abandon(self) -> None:
         """Leave the closing of the connections to the worker threads, for when the disk answers again."""
-        self._reader(self._reading.close, lambda _: None)
-        self._writer(self._writing.close, lambda _: None)
+        self._reader(self._engine.close_reading, lambda _: None)
+        self._writer(self._engine.close_writing, lambda _: None)
 
     def _noticing(self, writer: Runner) -> Runner:
         """Return `writer`, extended so that Trio's thread learns of replaced files after the batch that
@@ -202,62 +187,34 @@ class Database:
         """Apply and commit the steps of `batch`, unless the files were removed or replaced."""
         if not self._is_replaced:
             self._commit(batch)
-            self._is_replaced = self._files.changed()
+            self._is_replaced = self._engine.is_replaced()
         if self._is_replaced:
             for write in batch:
                 write.result = outcome.Error(StoreReplaced(self.path))
 
     def _commit(self, batch: Sequence[Pending[Step, Any]]) -> None:
         """Apply the steps of `batch` in one transaction; if one of them fails, each half in its own."""
-        connection = self._writing
+        engine = self._engine
         try:
-            self._transaction("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:  # not the fault of a step; retrying would wait for the lock again
+            engine.begin()
+        except Exception as error:  # not the fault of a step; retrying would wait for the lock again
             for write in batch:
-                write.result = outcome.Error(as_store_error(error, self.path))
+                write.result = outcome.Error(engine.translated(error))
             return
         try:
             for write in batch:
-                write.result = outcome.Value(write.item(connection))
-                if not connection.in_transaction:  # the other steps need the transaction
-                    raise sqlite3.OperationalError("SQLite rolled back, and the step suppressed the error")
-            self._transaction("COMMIT")
+                write.result = outcome.Value(write.item(engine.writing))
+                engine.check()  # the other steps need the transaction
+            engine.commit()
         except BaseException as error:  # noqa: ASYNC103 - a job of the worker: no Cancelled comes here
-            if connection.in_transaction:  # on a full disk SQLite has rolled back already
-                self._transaction("ROLLBACK")
-            if len(batch) == 1 and not (is_index_damage(error) and self._rebuild_search_index()):
+            engine.rollback()
+            if len(batch) == 1 and not engine.repair(error):
                 # Any error of a step is its caller's.
-                batch[0].result = outcome.Error(as_store_error(error, self.path))
+                batch[0].result = outcome.Error(engine.translated(error))
                 return  # noqa: ASYNC104
             half = (len(batch) + 1) // 2
             for part in filter(None, (batch[:half], batch[half:])):
                 self._commit(part)
-
-    def _rebuild_search_index(self) -> bool:
-        """Rebuild the search index, once for each opening: while it is damaged, no message can be stored.
-        Return True if the rebuild worked and the failed operation may be repeated."""
-        if self._index_rebuilt:
-            return False
-        self._index_rebuilt = True
-        log.warning("search index damaged; rebuilding it from the messages")
-        with suppress(sqlite3.Error):
-            rebuild_index(self._writing)
-            return True
-        return False
-
-    def _transaction(self, statement: str) -> None:
-        self._ours = True
-        try:
-            # The comment makes the text unique: a statement that SQLite has cached is not authorized again.
-            self._writing.execute(statement + " -- of a batch")
-        finally:
-            self._ours = False
-
-    def _judge(self, action: int, *_: object) -> int:
-        """Authorize a statement for SQLite. A step that commits, as a harmless `with connection:` does,
-        would commit half of its batch, and that half would be applied a second time."""
-        theirs = action == sqlite3.SQLITE_TRANSACTION and not self._ours
-        return sqlite3.SQLITE_DENY if theirs else sqlite3.SQLITE_OK
 
 
 @asynccontextmanager
@@ -268,6 +225,7 @@ async def open_database(
     worker: Worker = worker_thread,
     steps: Sequence[SchemaStep] | None = None,
     close_by: Callable[[], float] = lambda: math.inf,
+    open_engine: OpenEngine = open_sqlite,
 ) -> AsyncIterator[Database]:
     """Open the database at `path`; create it or apply missing schema steps if needed. When the block ends,
     the pending writes are finished and it is closed, within `CLOSE_WITHIN` seconds even if the disk hangs,
@@ -276,24 +234,24 @@ async def open_database(
     Raises a `StoreError` with a remedy: a directory in its place, a newer version's file, another process
     that holds it. A damaged file is set aside and a new one created.
     """
-    opened: list[Connections] = []
+    opened: list[Engine] = []
 
-    def open_them() -> Connections:
-        opened.append(open_connections(path, world, shipped_steps() if steps is None else steps))
+    def open_it() -> Engine:
+        opened.append(open_engine(path, world, shipped_steps() if steps is None else steps))
         return opened[0]
 
-    def close_them() -> None:
-        for connections in opened:
-            connections.reading.close()
-            connections.writing.close()
+    def close_it() -> None:
+        for engine in opened:
+            engine.close_reading()
+            engine.close_writing()
 
     with ExitStack() as threads:
         writer = threads.enter_context(worker("store-writer"))
         reader = threads.enter_context(worker("store-reader"))
         try:
-            database = Database(path, await finished(writer, open_them), writer, reader)
+            database = Database(path, await finished(writer, open_it), writer, reader)
         except BaseException:
-            writer(close_them, lambda _: None)  # after a cancellation the job of opening is still running
+            writer(close_it, lambda _: None)  # after a cancellation the job of opening is still running
             raise
         try:
             yield database

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,8 +40,6 @@ LARGEST_LOG = 16 << 20
 _OLDEST_SQLITE = (3, 37, 0)  # STRICT tables
 _MAGIC = b"SQLite format 3\0"
 
-Parameters = Sequence[Any] | Mapping[str, Any]
-
 log = Log(__name__)
 
 
@@ -56,18 +54,21 @@ class Connections:
 
 
 class TextConnection(sqlite3.Connection):
-    """A connection that stores any text: characters that SQLite cannot store are replaced by `storable`."""
+    """A connection that stores any text: characters that not every engine can store are replaced by
+    `storable`."""
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        for one in parameters:
+            if type(one) is str and "\0" in one:
+                parameters = _storable(parameters)
+                break
         try:
             return super().execute(sql, parameters)
         except UnicodeEncodeError:  # rare, so the texts are only looked at then
             return super().execute(sql, _storable(parameters))
 
 
-def _storable(parameters: Parameters) -> Parameters:
-    if isinstance(parameters, Mapping):
-        return {name: storable(one) if isinstance(one, str) else one for name, one in parameters.items()}
+def _storable(parameters: Sequence[Any]) -> list[Any]:
     return [storable(one) if isinstance(one, str) else one for one in parameters]
 
 

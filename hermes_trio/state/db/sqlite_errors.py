@@ -5,13 +5,26 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from ...base.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnusable
+from ...base.errors import (
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+)
 
 _BY_CODE: dict[int, tuple[type[StoreError], str, str]] = {
     sqlite3.SQLITE_FULL: (
         StoreFull,
         "the disk is full",
         "Free some space; acknowledged data is safe, and nothing else was stored.",
+    ),
+    sqlite3.SQLITE_INTERRUPT: (
+        StoreClosed,
+        "was closed during a read",
+        "This is a bug: report it.",
     ),
     sqlite3.SQLITE_READONLY: (
         StoreReadOnly,

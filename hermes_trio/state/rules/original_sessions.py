@@ -15,7 +15,6 @@ differently here, and the next message of the chat has to find its session.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ import msgspec
 
 from ...config.schema import GatewayConfig
 from ...log import Log
+from ..db.engine import Db
 from ..tables import meta, sessions
 from ..tables.session_entry import SessionEntry
 from . import settle
@@ -59,7 +59,7 @@ class Imported:
     """Sessions that were suspended because of too many consecutive interruptions."""
 
 
-def is_imported(db: sqlite3.Connection) -> bool:
+def is_imported(db: Db) -> bool:
     """Return whether the import was done."""
     return meta.get(db, DONE) is not None
 
@@ -73,7 +73,7 @@ def read_original(home: Path) -> Original | None:
     return Original(found[0] if found else {}, counts or {})
 
 
-def import_original(db: sqlite3.Connection, original: Original, config: GatewayConfig, at: float) -> Imported:
+def import_original(db: Db, original: Original, config: GatewayConfig, at: float) -> Imported:
     """Store the sessions of the original and the note that the import is done, in one transaction."""
     taken = refused = known = 0
     stuck = []

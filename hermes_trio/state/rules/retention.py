@@ -7,10 +7,10 @@ two parts leaves an ended session, and the next round continues with it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ..db.engine import Db
 from ..tables import approvals, endings, inbox, outbox, sessions, transcript
 from . import settle
 
@@ -28,7 +28,7 @@ class Cutoffs:
     endings: float
 
 
-def forget_done(db: sqlite3.Connection, before: Cutoffs) -> bool:
+def forget_done(db: Db, before: Cutoffs) -> bool:
     """Delete some finished rows. Return True if there may be more."""
     removed = (
         inbox.prune(db, done_before=before.inbox, limit=BATCH),
@@ -40,7 +40,7 @@ def forget_done(db: sqlite3.Connection, before: Cutoffs) -> bool:
 
 
 def forget_sessions(
-    db: sqlite3.Connection, *, used_before: float, at: float, keep: Collection[str] = ()
+    db: Db, *, used_before: float, at: float, keep: Collection[str] = ()
 ) -> tuple[list[str], bool]:
     """Delete some sessions that were last used before a time and have no pending work, except `keep`. Return
     the ids of the deleted ones, and whether there may be more."""

@@ -7,9 +7,9 @@ seconds, so the end of a turn updates rows by key and reads only what it needs.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
+from ..db.engine import Db
 from ..tables import approvals, endings, inbox, outbox, sessions, transcript, turns
 from ..tables.approvals import ApprovalRow
 from ..tables.outbox import Owed
@@ -42,7 +42,7 @@ class EndedTurn:
     """The questions that it leaves open, and that are closed now."""
 
 
-def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: float) -> EndedTurn | None:
+def settle(db: Db, turn_id: int, settlement: Settlement, at: float) -> EndedTurn | None:
     """End a turn: in one transaction store its outcome, effects, last rows, owed messages and usage. Return
     the end; None, and nothing is stored, if it has an end already: the first one wins."""
     ended = _end_turn(db, turn_id, settlement.outcome, settlement.reason, at)
@@ -59,7 +59,7 @@ def settle(db: sqlite3.Connection, turn_id: int, settlement: Settlement, at: flo
     return ended
 
 
-def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[TurnRow]:
+def settle_cut_turns(db: Db, at: float) -> list[TurnRow]:
     """End the turns that an earlier life left open, by the ending that this life had decided, or as crashed.
     Return them as they were. Called at a start, before the first turn begins. Does not count as a use of
     their sessions, so lists keep their order."""
@@ -72,7 +72,7 @@ def settle_cut_turns(db: sqlite3.Connection, at: float) -> list[TurnRow]:
     return found
 
 
-def clear_mark(db: sqlite3.Connection, session_id: str, at: float) -> bool:
+def clear_mark(db: Db, session_id: str, at: float) -> bool:
     """Clear the resume mark of a session and close the messages of its cut turns, which must not start a turn
     at a later boot. Return False if the session had no such mark."""
     if not sessions.unmark_cut(db, session_id):
@@ -81,13 +81,13 @@ def clear_mark(db: sqlite3.Connection, session_id: str, at: float) -> bool:
     return True
 
 
-def suspend(db: sqlite3.Connection, session_id: str, at: float, reason: str | None = None) -> None:
+def suspend(db: Db, session_id: str, at: float, reason: str | None = None) -> None:
     """Suspend a session: its next message starts a new one, and its cut turns are not resumed."""
     inbox.close_cut_turns(db, session_id, at)
     sessions.set_mark(db, session_id, Mark("suspended", reason, at))
 
 
-def suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> list[SessionEntry]:
+def suspend_stuck(db: Db, limit: int, at: float) -> list[SessionEntry]:
     """Suspend the marked sessions that were cut in at least `limit` lives since their last answered turn, and
     return them as they were. A `limit` of 0 suspends none."""
     stuck = [
@@ -98,13 +98,13 @@ def suspend_stuck(db: sqlite3.Connection, limit: int, at: float) -> list[Session
     return stuck
 
 
-def end_session(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:
+def end_session(db: Db, session_id: str, reason: str, at: float) -> bool:
     """End a session for ever, and close the messages of its cut turns. Return False if it has ended."""
     inbox.close_cut_turns(db, session_id, at)
     return sessions.end(db, session_id, reason, at)
 
 
-def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
+def delete_session(db: Db, session_id: str, at: float) -> bool:
     """Delete a session with its turns, transcript, processes and approvals, and close the messages of its
     turns. Waiting messages and owed ones belong to the chat and stay. The caller ends its processes before,
     and deletes its journal directory after. Return False if there is no such session."""
@@ -112,9 +112,7 @@ def delete_session(db: sqlite3.Connection, session_id: str, at: float) -> bool:
     return sessions.delete(db, session_id)
 
 
-def _end_turn(
-    db: sqlite3.Connection, turn_id: int, how: Outcome, reason: str | None, at: float
-) -> EndedTurn | None:
+def _end_turn(db: Db, turn_id: int, how: Outcome, reason: str | None, at: float) -> EndedTurn | None:
     before_asking = how is Outcome.UNSTARTED and reason == ResumeReason.CRASH
     if before_asking and turns.crashes_before_asking(db, turn_id) >= MOST_CRASHES:
         how = Outcome.CUT  # a message that crashes the gateway at each start would do so for ever

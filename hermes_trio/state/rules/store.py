@@ -6,7 +6,6 @@ decision in one transaction. The store keeps no session in memory: the row is th
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from ...base.messages import SessionSource, build_session_key
 from ...base.world import World
 from ...config.schema import GatewayConfig, reset_policy
 from ..db.database import Database
+from ..db.engine import Db
 from ..tables import processes, sessions, transcript, turns
 from ..tables.session_entry import Mark, ResumeReason, SessionEntry
 from ..tables.transcript import TranscriptRow
@@ -67,7 +67,7 @@ class SessionStore:
         """Set the resume mark. Return False if there is no such session, or it is suspended."""
         mark = Mark("resume_pending", reason, self._world.time())
 
-        def step(db: sqlite3.Connection) -> bool:
+        def step(db: Db) -> bool:
             entry = sessions.open_by_key(db, key)
             if entry is None or entry.suspended:
                 return False
@@ -79,7 +79,7 @@ class SessionStore:
     async def clear_resume_pending(self, key: str) -> bool:
         """Clear the resume mark, and close the messages of the cut turns. Return False if there is none."""
 
-        def step(db: sqlite3.Connection) -> bool:
+        def step(db: Db) -> bool:
             session_id = sessions.open_id(db, key)
             return session_id is not None and settle.clear_mark(db, session_id, self._world.time())
 
@@ -88,7 +88,7 @@ class SessionStore:
     async def suspend_session(self, key: str) -> bool:
         """Suspend a session: its next message starts a new one. Return False if there is none."""
 
-        def step(db: sqlite3.Connection) -> bool:
+        def step(db: Db) -> bool:
             session_id = sessions.open_id(db, key)
             if session_id is not None:
                 settle.suspend(db, session_id, self._world.time())
@@ -101,7 +101,7 @@ class SessionStore:
         `agent.crash_recovery: suspend` does this after a crash."""
         now = self._world.time()
 
-        def step(db: sqlite3.Connection) -> int:
+        def step(db: Db) -> int:
             used = sessions.used_since(db, now - max_age)
             recent = [entry for entry in used if entry.mark is None]
             for entry in recent:
@@ -125,7 +125,7 @@ class SessionStore:
         """Stop counting the cuts up to now towards a stuck session. An answered turn needs no such call: the
         count starts after it."""
 
-        def step(db: sqlite3.Connection) -> None:
+        def step(db: Db) -> None:
             session_id = sessions.open_id(db, key)
             if session_id is not None:
                 sessions.forgive_cuts(db, session_id)
@@ -165,7 +165,7 @@ def key_of(source: SessionSource, config: GatewayConfig) -> str:
 
 
 def use_session(
-    db: sqlite3.Connection,
+    db: Db,
     source: SessionSource,
     config: GatewayConfig,
     world: World,
@@ -193,9 +193,7 @@ def use_session(
     return _begin(db, key, source, world, replaces=entry, reason=use.renew)
 
 
-def _reset_due(
-    db: sqlite3.Connection, entry: SessionEntry, config: GatewayConfig, world: World
-) -> str | None:
+def _reset_due(db: Db, entry: SessionEntry, config: GatewayConfig, world: World) -> str | None:
     """Return the reset that the policy requires now; None if there is none, or the session is busy."""
     policy = reset_policy(config, entry.platform or "", entry.chat_type)
     youngest = processes.newest_background(db, entry.session_id)
@@ -208,7 +206,7 @@ def _reset_due(
 
 
 def _begin(
-    db: sqlite3.Connection,
+    db: Db,
     key: str,
     source: SessionSource,
     world: World,

@@ -6,10 +6,10 @@ or resumed any more.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
 from ...base.messages import Attachment
+from ..db.engine import Db
 from ..tables import compactions, inbox, transcript, turns
 from . import settle
 
@@ -22,7 +22,7 @@ class UndoneExchange:
     attachments: tuple[Attachment, ...]
 
 
-def undo(db: sqlite3.Connection, session_id: str, at: float) -> UndoneExchange | None:
+def undo(db: Db, session_id: str, at: float) -> UndoneExchange | None:
     """Delete the last exchange from the transcript, and return the person's messages. Return None if there is
     no exchange, or while a turn runs. A resumed turn and the turns that resume it are one exchange."""
     rows = [row for row in transcript.load(db, session_id) if row.turn_id is not None]

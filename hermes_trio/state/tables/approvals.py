@@ -6,9 +6,10 @@ resumed turn asks again.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from ..db.engine import Db
 
 ALWAYS = "allowed:"
 """Prefix of the `meta` names that record permanent approvals; their value is the time of the approval."""
@@ -36,7 +37,7 @@ def _approval(row: tuple[Any, ...]) -> ApprovalRow:
     return ApprovalRow(*row)
 
 
-def ask(db: sqlite3.Connection, request: ApprovalRow) -> None:
+def ask(db: Db, request: ApprovalRow) -> None:
     """Store a request, before it is shown to anybody."""
     db.execute(
         "INSERT INTO approvals (approval_id, turn_id, kind, asked, asked_at) VALUES (?, ?, ?, ?, ?)",
@@ -44,7 +45,7 @@ def ask(db: sqlite3.Connection, request: ApprovalRow) -> None:
     )
 
 
-def answer(db: sqlite3.Connection, approval_id: str, text: str, *, by: str, at: float) -> bool:
+def answer(db: Db, approval_id: str, text: str, *, by: str, at: float) -> bool:
     """Store the answer. Return False if it is too late: the request was answered, or closed with its turn."""
     return (
         db.execute(
@@ -56,14 +57,14 @@ def answer(db: sqlite3.Connection, approval_id: str, text: str, *, by: str, at: 
     )
 
 
-def close(db: sqlite3.Connection, approval_id: str, at: float) -> None:
+def close(db: Db, approval_id: str, at: float) -> None:
     """Close a request without an answer, if it is open."""
     db.execute(
         "UPDATE approvals SET closed_at = ? WHERE approval_id = ? AND closed_at IS NULL", (at, approval_id)
     )
 
 
-def get(db: sqlite3.Connection, approval_id: str) -> ApprovalRow | None:
+def get(db: Db, approval_id: str) -> ApprovalRow | None:
     """Return a request, open or closed; None if there is none with this id."""
     row = db.execute(
         f"{_SELECT} WHERE approval_id = ?",
@@ -72,25 +73,26 @@ def get(db: sqlite3.Connection, approval_id: str) -> ApprovalRow | None:
     return _approval(row) if row else None
 
 
-def open_of_turn(db: sqlite3.Connection, turn_id: int) -> list[ApprovalRow]:
+def open_of_turn(db: Db, turn_id: int) -> list[ApprovalRow]:
     """Return the open requests of a turn, the oldest first."""
-    query = f"{_SELECT} WHERE turn_id = ? AND closed_at IS NULL ORDER BY asked_at, rowid"
+    query = f"{_SELECT} WHERE turn_id = ? AND closed_at IS NULL ORDER BY asked_at, approval_id"
     return [_approval(row) for row in db.execute(query, (turn_id,))]
 
 
-def close_of_turn(db: sqlite3.Connection, turn_id: int, at: float) -> list[ApprovalRow]:
+def close_of_turn(db: Db, turn_id: int, at: float) -> list[ApprovalRow]:
     """Close the open requests of a turn that has ended, and return them, the oldest first."""
     query = (
         "UPDATE approvals SET closed_at = ? WHERE turn_id = ? AND closed_at IS NULL "  # noqa: S608 - a constant
         f"RETURNING {_COLUMNS}"
     )
     closed = [_approval(row) for row in db.execute(query, (at, turn_id))]
-    return sorted(closed, key=lambda request: request.asked_at)
+    return sorted(closed, key=lambda request: (request.asked_at, request.approval_id))
 
 
-def prune(db: sqlite3.Connection, *, closed_before: float, limit: int = -1) -> int:
+def prune(db: Db, *, closed_before: float, limit: int) -> int:
     """Delete up to `limit` requests that were closed before a time; return their number."""
     return db.execute(
-        "DELETE FROM approvals WHERE rowid IN (SELECT rowid FROM approvals WHERE closed_at < ? LIMIT ?)",
+        "DELETE FROM approvals WHERE approval_id IN "
+        "(SELECT approval_id FROM approvals WHERE closed_at < ? LIMIT ?)",
         (closed_before, limit),
     ).rowcount

@@ -6,9 +6,9 @@ stays complete.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
+from ..db.engine import Db
 from .transcript import TranscriptRow
 
 Position = tuple[int, int, int]
@@ -32,25 +32,29 @@ class Compaction:
     """The time before which no automatic attempt is made, because the last one failed."""
 
 
+_COLUMNS = (
+    "kept_turn, kept_place, kept_row, short_turn, short_place, short_row, summary, todo, wasted, not_before"
+)
+_REPLACED = ", ".join(f"{column} = excluded.{column}" for column in _COLUMNS.split(", "))
+
+
 def position(row: TranscriptRow) -> Position:
     """Return the position of a row."""
     return (row.turn_id or 0, row.place, row.id or 0)
 
 
-def get(db: sqlite3.Connection, session_id: str) -> Compaction:
+def get(db: Db, session_id: str) -> Compaction:
     """Return the compaction of a session; the default, which shortens nothing, if there is none."""
-    query = (
-        "SELECT kept_turn, kept_place, kept_row, short_turn, short_place, short_row, summary, todo, wasted, "
-        "not_before FROM compactions WHERE session_id = ?"
-    )
+    query = f"SELECT {_COLUMNS} FROM compactions WHERE session_id = ?"  # noqa: S608 - a constant
     row = db.execute(query, (session_id,)).fetchone()
     return Compaction(row[0:3], row[3:6], *row[6:]) if row else Compaction()
 
 
-def put(db: sqlite3.Connection, session_id: str, compaction: Compaction) -> None:
+def put(db: Db, session_id: str, compaction: Compaction) -> None:
     """Store the compaction of a session, and reset the size of its last prompt, which is no longer valid."""
     db.execute(
-        "INSERT OR REPLACE INTO compactions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO compactions (session_id, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+        f"ON CONFLICT (session_id) DO UPDATE SET {_REPLACED}",
         (
             session_id,
             *compaction.kept,
@@ -64,10 +68,10 @@ def put(db: sqlite3.Connection, session_id: str, compaction: Compaction) -> None
     db.execute("UPDATE sessions SET last_prompt_tokens = 0 WHERE session_id = ?", (session_id,))
 
 
-def forget_from(db: sqlite3.Connection, session_id: str, turn_id: int) -> None:
+def forget_from(db: Db, session_id: str, turn_id: int) -> None:
     """Delete the compaction if it covers rows of this turn or a later one: those turns are undone."""
     db.execute(
-        "DELETE FROM compactions WHERE session_id = ? "
+        "DELETE FROM compactions WHERE session_id = ?1 "
         "AND (kept_turn > ?2 OR (kept_turn = ?2 AND kept_place > 0))",
         (session_id, turn_id),
     )

@@ -5,12 +5,10 @@ Nothing is sent to a dead chat, also after restarts, until a message arrives fro
 
 from __future__ import annotations
 
-import sqlite3
+from ..db.engine import Db
 
 
-def mark(
-    db: sqlite3.Connection, platform: str, account: str, chat_id: str, *, reason: str, at: float
-) -> None:
+def mark(db: Db, platform: str, account: str, chat_id: str, *, reason: str, at: float) -> None:
     """Mark a chat as dead, and give up its open deliveries."""
     chat = (platform, account, chat_id)
     db.execute(
@@ -25,7 +23,7 @@ def mark(
     )
 
 
-def clear(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> None:
+def clear(db: Db, platform: str, account: str, chat_id: str) -> None:
     """Remove the mark of a chat: a message arrived from it."""
     db.execute(
         "DELETE FROM dead_chats WHERE platform = ? AND account = ? AND chat_id = ?",
@@ -33,6 +31,6 @@ def clear(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> 
     )
 
 
-def every(db: sqlite3.Connection) -> list[tuple[str, str, str, str]]:
+def every(db: Db) -> list[tuple[str, str, str, str]]:
     """Return platform, account, chat and reason of every dead chat."""
     return list(db.execute("SELECT platform, account, chat_id, reason FROM dead_chats"))

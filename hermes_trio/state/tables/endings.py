@@ -6,11 +6,11 @@ without a row crashed.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...host.home.state_file import Afterwards
+from ..db.engine import Db
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def _ending(row: tuple[Any, ...]) -> EndingRow:
     return EndingRow(*row)
 
 
-def record(db: sqlite3.Connection, ending: EndingRow) -> None:
+def record(db: Db, ending: EndingRow) -> None:
     """Store the ending of a life. A life has one row: a stop during a restart replaces the restart."""
     db.execute(
         "INSERT INTO endings (life, kind, cause, grace, resume_reason, state_left, recorded_at, asked_by) "
@@ -57,28 +57,28 @@ def record(db: sqlite3.Connection, ending: EndingRow) -> None:
     )
 
 
-def finish(db: sqlite3.Connection, life: str, report: str, at: float) -> None:
+def finish(db: Db, life: str, report: str, at: float) -> None:
     """Store the time and the report (JSON) of a finished ending."""
     db.execute("UPDATE endings SET finished_at = ?, report = ? WHERE life = ?", (at, report, life))
 
 
-def of_life(db: sqlite3.Connection, life: str) -> EndingRow | None:
+def of_life(db: Db, life: str) -> EndingRow | None:
     """Return the ending of a life; None for a life that crashed before one was decided."""
     row = db.execute(f"{_SELECT} WHERE life = ?", (life,)).fetchone()
     return _ending(row) if row else None
 
 
-def latest(db: sqlite3.Connection) -> EndingRow | None:
+def latest(db: Db) -> EndingRow | None:
     """Return the ending that was recorded last."""
-    row = db.execute(f"{_SELECT} ORDER BY recorded_at DESC, rowid DESC LIMIT 1").fetchone()
+    row = db.execute(f"{_SELECT} ORDER BY recorded_at DESC, life DESC LIMIT 1").fetchone()
     return _ending(row) if row else None
 
 
-def prune(db: sqlite3.Connection, *, recorded_before: float, limit: int = -1) -> int:
+def prune(db: Db, *, recorded_before: float, limit: int) -> int:
     """Delete up to `limit` endings recorded before a time; return their number. The last ending stays,
     whatever its age: it tells how the previous life ended."""
     return db.execute(
-        "DELETE FROM endings WHERE rowid IN (SELECT rowid FROM endings WHERE recorded_at < ? "
-        "AND rowid < (SELECT max(rowid) FROM endings) LIMIT ?)",
+        "DELETE FROM endings WHERE life IN (SELECT life FROM endings WHERE recorded_at < ? AND life <> "
+        "(SELECT life FROM endings ORDER BY recorded_at DESC, life DESC LIMIT 1) LIMIT ?)",
         (recorded_before, limit),
     ).rowcount

@@ -8,7 +8,6 @@ ours takes its place.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +15,7 @@ from typing import Any
 
 from ...base.messages import MessageEvent
 from ..db.column_text import read_stored
+from ..db.engine import Db
 
 
 class InboxState(StrEnum):
@@ -66,7 +66,7 @@ def _received(rows: Iterable[tuple[Any, ...]]) -> list[Received]:
 
 
 def store(
-    db: sqlite3.Connection,
+    db: Db,
     event: MessageEvent,
     *,
     session_key: str,
@@ -89,9 +89,10 @@ def store(
         source.chat_id,
         message_key or event.message_key or f"ours:{own_key}",
     )
-    cursor = db.execute(
+    new = db.execute(
         "INSERT INTO inbox (platform, account, chat_id, message_key, session_key, event, received_at, "
-        "state, done_at, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        "state, done_at, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING "
+        "RETURNING inbox_id",
         (
             *place,
             session_key,
@@ -101,10 +102,9 @@ def store(
             at if done else None,
             event.run_id,
         ),
-    )
-    if cursor.rowcount == 1:
-        assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert
-        return Stored(cursor.lastrowid, seen_before=False, crowded_out=crowded)
+    ).fetchone()
+    if new is not None:
+        return Stored(new[0], seen_before=False, crowded_out=crowded)
     (inbox_id,) = db.execute(
         "SELECT inbox_id FROM inbox WHERE (platform, account, chat_id, message_key) = (?, ?, ?, ?)",
         place,
@@ -112,7 +112,7 @@ def store(
     return Stored(inbox_id, seen_before=True)
 
 
-def id_of(db: sqlite3.Connection, event: MessageEvent) -> int | None:
+def id_of(db: Db, event: MessageEvent) -> int | None:
     """Return the row id of a stored message; None if it was not stored, or its source gave it no id."""
     source = event.source
     place = source.platform, source.account, source.chat_id, event.message_key
@@ -123,19 +123,19 @@ def id_of(db: sqlite3.Connection, event: MessageEvent) -> int | None:
     return row[0] if row else None
 
 
-def pending(db: sqlite3.Connection, session_key: str) -> list[Received]:
+def pending(db: Db, session_key: str) -> list[Received]:
     """Return the messages that wait for a turn of this session, in order of arrival."""
     query = f"{_SELECT} WHERE session_key = ? AND state = 'pending' ORDER BY inbox_id"
     return _received(db.execute(query, (session_key,)))
 
 
-def count_pending(db: sqlite3.Connection, session_key: str) -> int:
+def count_pending(db: Db, session_key: str) -> int:
     """Return the number of messages that wait for a turn of this session."""
     query = "SELECT count(*) FROM inbox WHERE session_key = ? AND state = 'pending'"
     return int(db.execute(query, (session_key,)).fetchone()[0])
 
 
-def any_pending(db: sqlite3.Connection, session_id: str) -> bool:
+def any_pending(db: Db, session_id: str) -> bool:
     """Return whether a message waits for a turn of this session."""
     query = (
         "SELECT 1 FROM inbox WHERE state = 'pending' "
@@ -144,35 +144,35 @@ def any_pending(db: sqlite3.Connection, session_id: str) -> bool:
     return db.execute(query, (session_id,)).fetchone() is not None
 
 
-def count_all_pending(db: sqlite3.Connection) -> int:
+def count_all_pending(db: Db) -> int:
     """Return the number of messages that wait for a turn of any session."""
     return int(db.execute("SELECT count(*) FROM inbox WHERE state = 'pending'").fetchone()[0])
 
 
-def last_received(db: sqlite3.Connection, platform: str) -> float | None:
+def last_received(db: Db, platform: str) -> float | None:
     """Return the time of the last kept message from this platform."""
     row = db.execute("SELECT max(received_at) FROM inbox WHERE platform = ?", (platform,)).fetchone()
     return row[0] if row else None
 
 
-def latest(db: sqlite3.Connection, platform: str, account: str) -> Received | None:
+def latest(db: Db, platform: str, account: str) -> Received | None:
     """Return the last message received through this account; None if there is none or it is unreadable."""
     query = f"{_SELECT} WHERE platform = ? AND account = ? ORDER BY inbox_id DESC LIMIT 1"
     return next(iter(_received(db.execute(query, (platform, account)))), None)
 
 
-def is_pending(db: sqlite3.Connection, inbox_id: int) -> bool:
+def is_pending(db: Db, inbox_id: int) -> bool:
     """Return whether this message still waits."""
     query = "SELECT 1 FROM inbox WHERE inbox_id = ? AND state = 'pending'"
     return db.execute(query, (inbox_id,)).fetchone() is not None
 
 
-def by_run(db: sqlite3.Connection, run_id: str) -> Received | None:
+def by_run(db: Db, run_id: str) -> Received | None:
     """Return the message whose answer was promised under this run id."""
     return next(iter(_received(db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)))), None)
 
 
-def drop(db: sqlite3.Connection, inbox_id: int, at: float) -> bool:
+def drop(db: Db, inbox_id: int, at: float) -> bool:
     """Mark a waiting message as done. Return False if it does not wait."""
     return (
         db.execute(
@@ -183,7 +183,7 @@ def drop(db: sqlite3.Connection, inbox_id: int, at: float) -> bool:
     )
 
 
-def drop_named(db: sqlite3.Connection, message_key: str, at: float) -> None:
+def drop_named(db: Db, message_key: str, at: float) -> None:
     """Mark the message with this key as done, if it waits."""
     db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE message_key = ? AND state = 'pending'",
@@ -191,7 +191,7 @@ def drop_named(db: sqlite3.Connection, message_key: str, at: float) -> None:
     )
 
 
-def drop_newest(db: sqlite3.Connection, session_key: str, at: float) -> MessageEvent | None:
+def drop_newest(db: Db, session_key: str, at: float) -> MessageEvent | None:
     """Mark the newest waiting message of a session as done, and return it; None if none waits."""
     waiting = pending(db, session_key)
     if not waiting:
@@ -200,7 +200,7 @@ def drop_newest(db: sqlite3.Connection, session_key: str, at: float) -> MessageE
     return waiting[-1].event
 
 
-def drop_pending(db: sqlite3.Connection, session_key: str, at: float) -> int:
+def drop_pending(db: Db, session_key: str, at: float) -> int:
     """Mark all waiting messages of a session as done; return their number."""
     return db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE session_key = ? AND state = 'pending'",
@@ -208,7 +208,7 @@ def drop_pending(db: sqlite3.Connection, session_key: str, at: float) -> int:
     ).rowcount
 
 
-def keys_with_pending(db: sqlite3.Connection) -> list[str]:
+def keys_with_pending(db: Db) -> list[str]:
     """Return the keys of sessions with waiting messages, the longest waiting first."""
     query = (
         "SELECT session_key FROM inbox WHERE state = 'pending' GROUP BY session_key ORDER BY min(inbox_id)"
@@ -216,7 +216,7 @@ def keys_with_pending(db: sqlite3.Connection) -> list[str]:
     return [key for (key,) in db.execute(query)]
 
 
-def waiting_keys(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
+def waiting_keys(db: Db, platform: str, account: str) -> list[str]:
     """Return the keys of sessions with waiting messages from this account, the longest waiting first."""
     query = (
         "SELECT session_key FROM inbox WHERE state = 'pending' AND platform = ? AND account = ? "
@@ -225,24 +225,24 @@ def waiting_keys(db: sqlite3.Connection, platform: str, account: str) -> list[st
     return [key for (key,) in db.execute(query, (platform, account))]
 
 
-def by_ids(db: sqlite3.Connection, inbox_ids: Iterable[int]) -> list[Received]:
+def by_ids(db: Db, inbox_ids: Iterable[int]) -> list[Received]:
     """Return the readable ones of these messages."""
     rows = (db.execute(f"{_SELECT} WHERE inbox_id = ?", (inbox_id,)).fetchone() for inbox_id in inbox_ids)
     return _received(row for row in rows if row)
 
 
-def of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
+def of_turn(db: Db, turn_id: int) -> list[Received]:
     """Return the open messages of a turn."""
     query = f"{_SELECT} WHERE turn_id = ? AND state = 'of_turn' ORDER BY inbox_id"
     return _received(db.execute(query, (turn_id,)))
 
 
-def ever_of_turn(db: sqlite3.Connection, turn_id: int) -> list[Received]:
+def ever_of_turn(db: Db, turn_id: int) -> list[Received]:
     """Return the kept messages of a turn, open or done."""
     return _received(db.execute(f"{_SELECT} WHERE turn_id = ? ORDER BY inbox_id", (turn_id,)))
 
 
-def join_turn(db: sqlite3.Connection, turn_id: int, inbox_ids: Iterable[int]) -> int:
+def join_turn(db: Db, turn_id: int, inbox_ids: Iterable[int]) -> int:
     """Assign pending messages to a turn; return the number of those that were still pending."""
     return sum(
         db.execute(
@@ -253,7 +253,7 @@ def join_turn(db: sqlite3.Connection, turn_id: int, inbox_ids: Iterable[int]) ->
     )
 
 
-def close_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+def close_turn(db: Db, turn_id: int, at: float) -> None:
     """Mark the messages of a turn as done."""
     db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE turn_id = ? AND state = 'of_turn'",
@@ -261,7 +261,7 @@ def close_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     )
 
 
-def reopen_turn(db: sqlite3.Connection, turn_id: int) -> None:
+def reopen_turn(db: Db, turn_id: int) -> None:
     """Make the messages of a turn that did not start with them pending again, in their old order."""
     db.execute(
         "UPDATE inbox SET state = 'pending', turn_id = NULL WHERE turn_id = ? AND state = 'of_turn'",
@@ -269,7 +269,7 @@ def reopen_turn(db: sqlite3.Connection, turn_id: int) -> None:
     )
 
 
-def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> bool:
+def close_cut_turns(db: Db, session_id: str, at: float) -> bool:
     """Mark the open messages of the cut turns of a session as done: those turns are not resumed. Return
     False if there are none."""
     closed = db.execute(
@@ -280,7 +280,7 @@ def close_cut_turns(db: sqlite3.Connection, session_id: str, at: float) -> bool:
     return closed.rowcount > 0
 
 
-def close_session(db: sqlite3.Connection, session_id: str, at: float) -> None:
+def close_session(db: Db, session_id: str, at: float) -> None:
     """Mark the open messages of all turns of a session as done: the session is about to be deleted."""
     db.execute(
         "UPDATE inbox SET state = 'done', done_at = ? WHERE state = 'of_turn' AND turn_id IN "
@@ -289,7 +289,7 @@ def close_session(db: sqlite3.Connection, session_id: str, at: float) -> None:
     )
 
 
-def prune(db: sqlite3.Connection, *, done_before: float, limit: int = -1) -> int:
+def prune(db: Db, *, done_before: float, limit: int) -> int:
     """Delete up to `limit` messages that were done before a time; return their number."""
     return db.execute(
         "DELETE FROM inbox WHERE inbox_id IN "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
+
+from ..db.engine import Db
 
 MOST = 100
 """The oldest logins beyond this number are deleted."""
@@ -20,7 +21,7 @@ class Login:
     """The browser's own description: the User-Agent header."""
 
 
-def add(db: sqlite3.Connection, login: Login) -> list[Login]:
+def add(db: Db, login: Login) -> list[Login]:
     """Store a login, and delete expired and surplus ones. Return the remaining logins, the newest first."""
     db.execute(
         "INSERT INTO logins (login_id, made_at, expires_at, browser) VALUES (?, ?, ?, ?) "
@@ -30,20 +31,20 @@ def add(db: sqlite3.Connection, login: Login) -> list[Login]:
     db.execute("DELETE FROM logins WHERE expires_at <= ?", (login.made_at,))
     db.execute(
         "DELETE FROM logins WHERE login_id NOT IN "
-        "(SELECT login_id FROM logins ORDER BY made_at DESC, rowid DESC LIMIT ?)",
+        "(SELECT login_id FROM logins ORDER BY made_at DESC, login_id DESC LIMIT ?)",
         (MOST,),
     )
     return every(db)
 
 
-def remove(db: sqlite3.Connection, login_id: str) -> None:
+def remove(db: Db, login_id: str) -> None:
     """Delete a login."""
     db.execute("DELETE FROM logins WHERE login_id = ?", (login_id,))
 
 
-def every(db: sqlite3.Connection) -> list[Login]:
+def every(db: Db) -> list[Login]:
     """Return all logins, the newest first."""
     rows = db.execute(
-        "SELECT login_id, made_at, expires_at, browser FROM logins ORDER BY made_at DESC, rowid DESC"
+        "SELECT login_id, made_at, expires_at, browser FROM logins ORDER BY made_at DESC, login_id DESC"
     )
     return [Login(*row) for row in rows]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
+from ..db.engine import Db
 
 
-def get(db: sqlite3.Connection, name: str) -> str | None:
+def get(db: Db, name: str) -> str | None:
     """Return the value of a fact, or None."""
     row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
     return row[0] if row else None
 
 
-def put(db: sqlite3.Connection, name: str, value: str) -> None:
+def put(db: Db, name: str, value: str) -> None:
     """Store a fact."""
     db.execute(
         "INSERT INTO meta (name, value) VALUES (?, ?) "
@@ -20,12 +20,12 @@ def put(db: sqlite3.Connection, name: str, value: str) -> None:
     )
 
 
-def drop(db: sqlite3.Connection, prefix: str) -> int:
+def drop(db: Db, prefix: str) -> int:
     """Delete the facts whose names begin with `prefix`; return their number."""
     return db.execute("DELETE FROM meta WHERE substr(name, 1, length(?1)) = ?1", (prefix,)).rowcount
 
 
-def every(db: sqlite3.Connection, prefix: str) -> list[tuple[str, str]]:
+def every(db: Db, prefix: str) -> list[tuple[str, str]]:
     """Return name and value of the facts whose names begin with `prefix`."""
     query = "SELECT name, value FROM meta WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name"
     return list(db.execute(query, (prefix,)))

@@ -7,10 +7,11 @@ that is *owed* was not sent.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from ..db.engine import Db
 
 
 class OutboxState(StrEnum):
@@ -68,7 +69,7 @@ def _delivery(row: tuple[Any, ...]) -> OutboxRow:
     return OutboxRow(row[0], Owed(*row[1:10]), row[10], OutboxState(row[11]), *row[12:])
 
 
-def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
+def owe(db: Db, owed: Owed, at: float) -> bool:
     """Store a message that is owed to a chat. Return False if its delivery key is in the outbox already."""
     return (
         db.execute(
@@ -92,12 +93,12 @@ def owe(db: sqlite3.Connection, owed: Owed, at: float) -> bool:
     )
 
 
-def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
+def begin_stream(db: Db, owed: Owed, at: float) -> int:
     """Record that the first part of a streamed message is about to be sent; return its row id. The outbox
     never delivers this row: the complete answer is a row of its own that names this one as replaced."""
     owe(db, owed, at)
     db.execute(
-        f"UPDATE outbox SET streamed = 1, {_ATTEMPT} WHERE delivery_key = ? AND done_at IS NULL",  # noqa: S608
+        f"UPDATE outbox SET streamed = TRUE, {_ATTEMPT} WHERE delivery_key = ? AND done_at IS NULL",  # noqa: S608
         (at, owed.delivery_key),
     )
     (outbox_id,) = db.execute(
@@ -106,19 +107,19 @@ def begin_stream(db: sqlite3.Connection, owed: Owed, at: float) -> int:
     return int(outbox_id)
 
 
-def by_key(db: sqlite3.Connection, delivery_key: str) -> OutboxRow | None:
+def by_key(db: Db, delivery_key: str) -> OutboxRow | None:
     """Return the row with this delivery key; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE delivery_key = ?", (delivery_key,)).fetchone()
     return _delivery(row) if row else None
 
 
-def attempts_at(db: sqlite3.Connection, delivery_key: str) -> int:
+def attempts_at(db: Db, delivery_key: str) -> int:
     """Return the number of attempts to send the row with this delivery key."""
     row = db.execute("SELECT attempts FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
     return row[0] if row else 0
 
 
-def streamed_state(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str | None, float | None]:
+def streamed_state(db: Db, delivery_key: str) -> tuple[bool, str | None, float | None]:
     """Return three facts about a streamed message: whether its send has an unknown outcome, the id the
     platform gave it, if known, and the time of the first send that may have arrived."""
     query = "SELECT state = 'attempting', receipt, attempted_at FROM outbox WHERE delivery_key = ?"
@@ -126,13 +127,13 @@ def streamed_state(db: sqlite3.Connection, delivery_key: str) -> tuple[bool, str
     return bool(unsure), receipt, attempted_at
 
 
-def has_key(db: sqlite3.Connection, delivery_key: str) -> bool:
+def has_key(db: Db, delivery_key: str) -> bool:
     """Return whether the outbox has a row with this delivery key."""
     row = db.execute("SELECT 1 FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
     return row is not None
 
 
-def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[OutboxRow]:
+def undelivered(db: Db, platform: str, account: str) -> list[OutboxRow]:
     """Return the open deliveries through this account, in order of creation."""
     query = (
         f"{_SELECT} WHERE platform = ? AND account = ? "
@@ -141,7 +142,7 @@ def undelivered(db: sqlite3.Connection, platform: str, account: str) -> list[Out
     return [_delivery(row) for row in db.execute(query, (platform, account))]
 
 
-def waiting_chats(db: sqlite3.Connection, platform: str, account: str) -> list[str]:
+def waiting_chats(db: Db, platform: str, account: str) -> list[str]:
     """Return the chats with open deliveries through this account."""
     query = (
         "SELECT DISTINCT chat_id FROM outbox WHERE platform = ? AND account = ? "
@@ -150,7 +151,7 @@ def waiting_chats(db: sqlite3.Connection, platform: str, account: str) -> list[s
     return [chat_id for (chat_id,) in db.execute(query, (platform, account))]
 
 
-def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id: str) -> list[OutboxRow]:
+def undelivered_to(db: Db, platform: str, account: str, chat_id: str) -> list[OutboxRow]:
     """Return the open deliveries to one chat, in order of creation."""
     query = (
         f"{_SELECT} WHERE platform = ? AND account = ? AND chat_id = ? "
@@ -159,25 +160,25 @@ def undelivered_to(db: sqlite3.Connection, platform: str, account: str, chat_id:
     return [_delivery(row) for row in db.execute(query, (platform, account, chat_id))]
 
 
-def last_sent(db: sqlite3.Connection, platform: str) -> float | None:
+def last_sent(db: Db, platform: str) -> float | None:
     """Return the time of the last kept delivery to this platform."""
     query = "SELECT max(done_at) FROM outbox WHERE platform = ? AND state = 'sent'"
     row = db.execute(query, (platform,)).fetchone()
     return row[0] if row else None
 
 
-def count_by_state(db: sqlite3.Connection) -> dict[str, int]:
+def count_by_state(db: Db) -> dict[str, int]:
     """Return the number of kept deliveries in each state."""
     return dict(db.execute("SELECT state, count(*) FROM outbox GROUP BY state"))
 
 
-def get(db: sqlite3.Connection, outbox_id: int) -> OutboxRow | None:
+def get(db: Db, outbox_id: int) -> OutboxRow | None:
     """Return a row by its id; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE outbox_id = ?", (outbox_id,)).fetchone()
     return _delivery(row) if row else None
 
 
-def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
+def note_attempt(db: Db, outbox_id: int, at: float) -> None:
     """Record that a send is about to be attempted: from here on its outcome may be unknown."""
     db.execute(
         f"UPDATE outbox SET {_ATTEMPT}, error = NULL WHERE outbox_id = ? AND done_at IS NULL",  # noqa: S608
@@ -185,17 +186,17 @@ def note_attempt(db: sqlite3.Connection, outbox_id: int, at: float) -> None:
     )
 
 
-def note_failure(db: sqlite3.Connection, outbox_id: int, error: str) -> None:
+def note_failure(db: Db, outbox_id: int, error: str) -> None:
     """Record that an attempt certainly did not arrive: the message is owed again. An edit is attempted
     without a record, because it may be made twice; it counts as an attempt now."""
     db.execute(
-        "UPDATE outbox SET attempts = attempts + (state = 'owed'), state = 'owed', error = ? "
-        "WHERE outbox_id = ? AND done_at IS NULL",
+        "UPDATE outbox SET attempts = attempts + CASE state WHEN 'owed' THEN 1 ELSE 0 END, "
+        "state = 'owed', error = ? WHERE outbox_id = ? AND done_at IS NULL",
         (error, outbox_id),
     )
 
 
-def note_receipt(db: sqlite3.Connection, outbox_id: int, receipt: str | None, at: float) -> None:
+def note_receipt(db: Db, outbox_id: int, receipt: str | None, at: float) -> None:
     """Record that the message arrived; `receipt` is the id the platform gave it."""
     db.execute(
         "UPDATE outbox SET state = 'sent', receipt = ?, error = NULL, done_at = ? "
@@ -204,7 +205,7 @@ def note_receipt(db: sqlite3.Connection, outbox_id: int, receipt: str | None, at
     )
 
 
-def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> None:
+def give_up(db: Db, outbox_id: int, error: str, at: float) -> None:
     """Give up a delivery, and store the reason."""
     db.execute(
         "UPDATE outbox SET state = 'given_up', error = ?, done_at = ? "
@@ -213,7 +214,7 @@ def give_up(db: sqlite3.Connection, outbox_id: int, error: str, at: float) -> No
     )
 
 
-def prune(db: sqlite3.Connection, *, done_before: float, limit: int = -1) -> int:
+def prune(db: Db, *, done_before: float, limit: int) -> int:
     """Delete up to `limit` deliveries that were done before a time, and streamed messages that a kill left
     unfinished before it; return their number."""
     return db.execute(

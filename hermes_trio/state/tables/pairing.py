@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...base.errors import StoreUnusable
+from ..db.engine import Db
 from ..db.sqlite_errors import as_store_error
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
@@ -74,7 +75,7 @@ def sealed(code: str, salt: bytes = b"") -> bytes:
 # --- used by the gateway -----------------------------------------------------------------------------
 
 
-def ask(db: sqlite3.Connection, person: Person, code_hash: bytes) -> bool:
+def ask(db: Db, person: Person, code_hash: bytes) -> bool:
     """Store a request for access; it replaces an earlier request of this person. Return False, and store
     nothing, if the code must not be shown: the person got one recently, or enough others wait."""
     db.execute("DELETE FROM pairing_requests WHERE abs(? - asked_at) >= ?", (person.at, VALID))
@@ -87,14 +88,15 @@ def ask(db: sqlite3.Connection, person: Person, code_hash: bytes) -> bool:
     if db.execute(others, (person.platform, person.user_id)).fetchone()[0] >= MOST_WAITING:
         return False
     db.execute(
-        "INSERT OR REPLACE INTO pairing_requests (platform, user_id, user_name, asked_at, code_hash) "
-        "VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO pairing_requests (platform, user_id, user_name, asked_at, code_hash) "
+        "VALUES (?, ?, ?, ?, ?) ON CONFLICT (platform, user_id) DO UPDATE SET "
+        "user_name = excluded.user_name, asked_at = excluded.asked_at, code_hash = excluded.code_hash",
         (person.platform, person.user_id, person.user_name, person.at, code_hash),
     )
     return True
 
 
-def is_paired(db: sqlite3.Connection, platform: str, user_ids: Iterable[str]) -> bool:
+def is_paired(db: Db, platform: str, user_ids: Iterable[str]) -> bool:
     """Return whether the owner approved a person with one of these ids."""
     query = "SELECT 1 FROM paired WHERE platform = ? AND user_id = ?"
     return any(db.execute(query, (platform, user_id)).fetchone() for user_id in user_ids)
@@ -103,18 +105,18 @@ def is_paired(db: sqlite3.Connection, platform: str, user_ids: Iterable[str]) ->
 # --- used by the owner -------------------------------------------------------------------------------
 
 
-def waiting(db: sqlite3.Connection, at: float) -> list[Person]:
+def waiting(db: Db, at: float) -> list[Person]:
     """Return the people with a valid code, the oldest request first."""
     return [person for person, _ in _requests(db, at)]
 
 
-def all_paired(db: sqlite3.Connection) -> list[Person]:
+def all_paired(db: Db) -> list[Person]:
     """Return everybody who was approved with a code."""
     query = "SELECT platform, user_id, user_name, approved_at FROM paired ORDER BY approved_at, user_id"
     return [Person(*row) for row in db.execute(query)]
 
 
-def approve(db: sqlite3.Connection, code: str, at: float) -> Person | WrongCode:
+def approve(db: Db, code: str, at: float) -> Person | WrongCode:
     """Approve the person who was given this code, and invalidate it. After `MOST_MISTAKES` wrong codes every
     code is refused for `LOCKED` seconds."""
     mistakes, newest = db.execute("SELECT count(*), max(made_at) FROM pairing_mistakes").fetchone()
@@ -135,13 +137,15 @@ def approve(db: sqlite3.Connection, code: str, at: float) -> Person | WrongCode:
         "DELETE FROM pairing_requests WHERE platform = ? AND user_id = ?", (person.platform, person.user_id)
     )
     db.execute(
-        "INSERT OR REPLACE INTO paired (platform, user_id, user_name, approved_at) VALUES (?, ?, ?, ?)",
+        "INSERT INTO paired (platform, user_id, user_name, approved_at) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (platform, user_id) DO UPDATE SET "
+        "user_name = excluded.user_name, approved_at = excluded.approved_at",
         (person.platform, person.user_id, person.user_name, at),
     )
     return person
 
 
-def revoke(db: sqlite3.Connection, platform: str, user_id: str) -> bool:
+def revoke(db: Db, platform: str, user_id: str) -> bool:
     """Revoke the approval and the code of a person. Return False if there was neither."""
     of = "WHERE platform = ? AND user_id = ?"
     taken_back = [
@@ -151,7 +155,7 @@ def revoke(db: sqlite3.Connection, platform: str, user_id: str) -> bool:
     return any(taken_back)
 
 
-def _requests(db: sqlite3.Connection, at: float) -> list[tuple[Person, bytes]]:
+def _requests(db: Db, at: float) -> list[tuple[Person, bytes]]:
     # A time in the future is from before a clock was corrected; such a request expires like any other.
     rows = db.execute(
         "SELECT platform, user_id, user_name, asked_at, code_hash FROM pairing_requests "
@@ -166,7 +170,7 @@ def _fits(code: str, stored: bytes) -> bool:
 
 
 @contextmanager
-def deciding(path: Path) -> Iterator[sqlite3.Connection]:
+def deciding(path: Path) -> Iterator[Db]:
     """Open a transaction of the owner; commit it when the block ends, roll it back if the block raises.
 
     A gateway that writes at the same time has to wait, so the transaction itself does not wait for the disk.

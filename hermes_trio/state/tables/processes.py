@@ -6,10 +6,10 @@ is killed.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..db.engine import Db
 from . import inbox
 
 
@@ -44,7 +44,7 @@ def _process(row: tuple[Any, ...]) -> ProcessRow:
     return replace(process, background=bool(process.background))
 
 
-def add(db: sqlite3.Connection, process: ProcessRow) -> None:
+def add(db: Db, process: ProcessRow) -> None:
     """Store a process that was just started."""
     db.execute(
         f"INSERT INTO processes ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
@@ -65,7 +65,7 @@ def add(db: sqlite3.Connection, process: ProcessRow) -> None:
     )
 
 
-def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: float) -> bool:
+def end(db: Db, process_id: str, exit_code: int | None, at: float) -> bool:
     """Store the end of a process; the exit code is None if it is unknown. Return False if the end was stored
     before."""
     return (
@@ -77,7 +77,7 @@ def end(db: sqlite3.Connection, process_id: str, exit_code: int | None, at: floa
     )
 
 
-def note_told(db: sqlite3.Connection, process_id: str, at: float) -> bool:
+def note_told(db: Db, process_id: str, at: float) -> bool:
     """Record that the model was told of the end of a process. Return False if it was told before."""
     told = "UPDATE processes SET told_at = ? WHERE process_id = ? AND told_at IS NULL"
     return db.execute(told, (at, process_id)).rowcount == 1
@@ -88,13 +88,13 @@ def end_message_key(process_id: str) -> str:
     return f"ended:{process_id}"
 
 
-def note_seen(db: sqlite3.Connection, process_id: str, at: float) -> None:
+def note_seen(db: Db, process_id: str, at: float) -> None:
     """Record that the model has seen the end of a process, and drop the message that was to tell it."""
     note_told(db, process_id, at)
     inbox.drop_named(db, end_message_key(process_id), at)
 
 
-def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[ProcessRow]:
+def untold(db: Db, session_id: str, life: str) -> list[ProcessRow]:
     """Return the background processes of a session that ended in an earlier life without the model being
     told, the oldest first."""
     query = (
@@ -104,7 +104,7 @@ def untold(db: sqlite3.Connection, session_id: str, life: str) -> list[ProcessRo
     return [_process(row) for row in db.execute(query, (session_id, life))]
 
 
-def note_told_in_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+def note_told_in_turn(db: Db, turn_id: int, at: float) -> None:
     """Record that the model of this turn was told of the processes that `untold` returned at its start."""
     db.execute(
         "UPDATE processes SET told_at = ?1 WHERE background AND told_at IS NULL AND ended_at IS NOT NULL "
@@ -114,18 +114,18 @@ def note_told_in_turn(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     )
 
 
-def alive(db: sqlite3.Connection) -> list[ProcessRow]:
+def alive(db: Db) -> list[ProcessRow]:
     """Return the processes without a stored end, the oldest first."""
     query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY started_at, process_id"
     return [_process(row) for row in db.execute(query)]
 
 
-def of_session(db: sqlite3.Connection, session_id: str) -> list[ProcessRow]:
+def of_session(db: Db, session_id: str) -> list[ProcessRow]:
     """Return the stored processes of a session."""
     return [_process(row) for row in db.execute(f"{_SELECT} WHERE session_id = ?", (session_id,))]
 
 
-def newest_background(db: sqlite3.Connection, session_id: str) -> float | None:
+def newest_background(db: Db, session_id: str) -> float | None:
     """Return the start time of the newest running background process of a session; None if none runs."""
     (started_at,) = db.execute(
         "SELECT max(started_at) FROM processes WHERE session_id = ? AND background AND ended_at IS NULL",
@@ -134,12 +134,12 @@ def newest_background(db: sqlite3.Connection, session_id: str) -> float | None:
     return None if started_at is None else float(started_at)
 
 
-def names(db: sqlite3.Connection) -> set[str]:
+def names(db: Db) -> set[str]:
     """Return the ids of all stored processes."""
     return {name for (name,) in db.execute("SELECT process_id FROM processes")}
 
 
-def prune(db: sqlite3.Connection, *, ended_before: float) -> list[str]:
+def prune(db: Db, *, ended_before: float) -> list[str]:
     """Delete processes that ended before a time; return their spools, which can be removed."""
     return [
         spool

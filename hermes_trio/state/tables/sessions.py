@@ -7,7 +7,6 @@ same key; a unique index allows only one open session for each key.
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from ...base.ids import path_safe_id
 from ...base.messages import SessionSource
 from ..db.column_text import read_stored
+from ..db.engine import Db
 from .session_entry import Mark, SessionEntry, Usage
 
 _COLUMNS = (
@@ -24,6 +24,7 @@ _COLUMNS = (
     "last_prompt_tokens, cost_usd"
 )
 _SELECT = f"SELECT {_COLUMNS} FROM sessions"  # noqa: S608 - constants of this module
+_LAST_USED_FIRST = "ORDER BY updated_at DESC, created_at DESC, session_id DESC"
 
 
 _override = msgspec.json.Decoder(dict[str, str]).decode
@@ -55,7 +56,7 @@ def _entry(row: tuple[Any, ...]) -> SessionEntry:
     )
 
 
-def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
+def add(db: Db, entry: SessionEntry) -> None:
     """Add a session."""
     mark, usage = entry.mark, entry.usage
     db.execute(
@@ -89,14 +90,14 @@ def add(db: sqlite3.Connection, entry: SessionEntry) -> None:
     )
 
 
-def open_by_key(db: sqlite3.Connection, key: str) -> SessionEntry | None:
+def open_by_key(db: Db, key: str) -> SessionEntry | None:
     """Return the open session of a key; None if there is none."""
     query = f"{_SELECT} WHERE session_key = ? AND ended_at IS NULL"
     row = db.execute(query, (key,)).fetchone()
     return _entry(row) if row else None
 
 
-def open_id(db: sqlite3.Connection, key: str) -> str | None:
+def open_id(db: Db, key: str) -> str | None:
     """Return the id of the open session of a key; None if there is none."""
     row = db.execute(
         "SELECT session_id FROM sessions WHERE session_key = ? AND ended_at IS NULL", (key,)
@@ -104,38 +105,41 @@ def open_id(db: sqlite3.Connection, key: str) -> str | None:
     return row[0] if row else None
 
 
-def by_id(db: sqlite3.Connection, session_id: str) -> SessionEntry | None:
+def by_id(db: Db, session_id: str) -> SessionEntry | None:
     """Return a session by its id, open or ended; None if there is none."""
     query = f"{_SELECT} WHERE session_id = ?"
     row = db.execute(query, (session_id,)).fetchone()
     return _entry(row) if row else None
 
 
-def newest(db: sqlite3.Connection, *, limit: int, offset: int = 0) -> list[SessionEntry]:
+def newest(db: Db, *, limit: int, offset: int = 0) -> list[SessionEntry]:
     """Return sessions, the most recently used first."""
-    query = f"{_SELECT} ORDER BY updated_at DESC, rowid DESC LIMIT ? OFFSET ?"
+    query = f"{_SELECT} {_LAST_USED_FIRST} LIMIT ? OFFSET ?"
     return [_entry(row) for row in db.execute(query, (limit, offset))]
 
 
-def of_key(db: sqlite3.Connection, key: str, *, limit: int) -> list[SessionEntry]:
+def of_key(db: Db, key: str, *, limit: int) -> list[SessionEntry]:
     """Return the sessions of a key, open or ended, the most recently used first."""
-    query = f"{_SELECT} WHERE session_key = ? ORDER BY updated_at DESC, rowid DESC LIMIT ?"
+    query = f"{_SELECT} WHERE session_key = ? {_LAST_USED_FIRST} LIMIT ?"
     return [_entry(row) for row in db.execute(query, (key, limit))]
 
 
-def marked(db: sqlite3.Connection) -> list[SessionEntry]:
+def marked(db: Db) -> list[SessionEntry]:
     """Return the open sessions with a resume mark, the oldest mark first."""
-    query = f"{_SELECT} WHERE mark = 'resume_pending' AND ended_at IS NULL ORDER BY marked_at, rowid"
+    query = (
+        f"{_SELECT} WHERE mark = 'resume_pending' AND ended_at IS NULL "
+        "ORDER BY marked_at NULLS FIRST, created_at, session_id"
+    )
     return [_entry(row) for row in db.execute(query)]
 
 
-def used_since(db: sqlite3.Connection, at: float) -> list[SessionEntry]:
+def used_since(db: Db, at: float) -> list[SessionEntry]:
     """Return the open sessions that were used at `at` or later."""
-    query = f"{_SELECT} WHERE updated_at >= ? AND ended_at IS NULL"
+    query = f"{_SELECT} WHERE updated_at >= ? AND ended_at IS NULL ORDER BY updated_at, session_id"
     return [_entry(row) for row in db.execute(query, (at,))]
 
 
-def prunable(db: sqlite3.Connection, *, used_before: float) -> list[str]:
+def prunable(db: Db, *, used_before: float) -> list[str]:
     """Return the ids of sessions that were last used before a time and have no mark, running turn, process
     row or waiting message. A process row keeps its session, because only that row names the spool."""
     return [
@@ -146,13 +150,13 @@ def prunable(db: sqlite3.Connection, *, used_before: float) -> list[str]:
             "AND turns.ended_at IS NULL) "
             "AND NOT EXISTS (SELECT 1 FROM processes WHERE processes.session_id = sessions.session_id) "
             "AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.session_key = sessions.session_key "
-            "AND inbox.state = 'pending')",
+            "AND inbox.state = 'pending') ORDER BY updated_at, session_id",
             (used_before,),
         )
     ]
 
 
-def end(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool:
+def end(db: Db, session_id: str, reason: str, at: float) -> bool:
     """End a session for ever. Return False if it has ended already: the first end wins."""
     return (
         db.execute(
@@ -164,7 +168,7 @@ def end(db: sqlite3.Connection, session_id: str, reason: str, at: float) -> bool
     )
 
 
-def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None:
+def set_mark(db: Db, session_id: str, mark: Mark | None) -> None:
     """Replace the mark of an open session. An ended session is not used again and has no mark."""
     db.execute(
         "UPDATE sessions SET mark = ?, mark_reason = ?, marked_at = ? "
@@ -173,19 +177,19 @@ def set_mark(db: sqlite3.Connection, session_id: str, mark: Mark | None) -> None
     )
 
 
-def mark_cut(db: sqlite3.Connection, session_id: str, reason: str | None, at: float) -> bool:
+def mark_cut(db: Db, session_id: str, reason: str | None, at: float) -> bool:
     """Set the resume mark of a session. Return False if it has ended or is suspended and will not resume."""
     return (
         db.execute(
             "UPDATE sessions SET mark = 'resume_pending', mark_reason = ?, marked_at = ? "
-            "WHERE session_id = ? AND ended_at IS NULL AND mark IS NOT 'suspended'",
+            "WHERE session_id = ? AND ended_at IS NULL AND coalesce(mark, '') <> 'suspended'",
             (reason, at, session_id),
         ).rowcount
         == 1
     )
 
 
-def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
+def unmark_cut(db: Db, session_id: str) -> bool:
     """Remove the resume mark of a session. Return False if it has none."""
     return (
         db.execute(
@@ -197,24 +201,26 @@ def unmark_cut(db: sqlite3.Connection, session_id: str) -> bool:
     )
 
 
-def rename(db: sqlite3.Connection, session_id: str, name: str) -> None:
+def rename(db: Db, session_id: str, name: str) -> None:
     """Set the display name of a session. This is no use of the session."""
     db.execute("UPDATE sessions SET display_name = ? WHERE session_id = ?", (name, session_id))
 
 
-def touch(db: sqlite3.Connection, session_id: str, at: float) -> None:
+def touch(db: Db, session_id: str, at: float) -> None:
     """Record that a person or the agent used the session; a repair is no use and does not reorder lists. The
     time never goes back, so that a wrong clock makes no session old enough to be deleted."""
-    db.execute("UPDATE sessions SET updated_at = max(updated_at, ?) WHERE session_id = ?", (at, session_id))
+    db.execute(
+        "UPDATE sessions SET updated_at = ?1 WHERE session_id = ?2 AND updated_at < ?1", (at, session_id)
+    )
 
 
-def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:
+def add_usage(db: Db, session_id: str, used: Usage) -> None:
     """Add the usage of one turn. A known cost is added to the known costs; `last_prompt_tokens` replaces."""
     db.execute(
         "UPDATE sessions SET input_tokens = input_tokens + ?, output_tokens = output_tokens + ?, "
         "cache_read_tokens = cache_read_tokens + ?, cache_write_tokens = cache_write_tokens + ?, "
-        "last_prompt_tokens = ?, cost_usd = CASE WHEN ?6 IS NULL THEN cost_usd "
-        "ELSE coalesce(cost_usd, 0) + ?6 END WHERE session_id = ?7",
+        "last_prompt_tokens = ?, cost_usd = coalesce(coalesce(cost_usd, 0) + ?, cost_usd) "
+        "WHERE session_id = ?",
         (
             used.input_tokens,
             used.output_tokens,
@@ -227,7 +233,7 @@ def add_usage(db: sqlite3.Connection, session_id: str, used: Usage) -> None:
     )
 
 
-def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
+def forgive_cuts(db: Db, session_id: str) -> None:
     """Stop counting the cut turns up to now towards a stuck session. A running turn is not cut yet."""
     db.execute(
         "UPDATE sessions SET cuts_forgiven = "
@@ -238,18 +244,18 @@ def forgive_cuts(db: sqlite3.Connection, session_id: str) -> None:
     )
 
 
-def delete(db: sqlite3.Connection, session_id: str) -> bool:
+def delete(db: Db, session_id: str) -> bool:
     """Delete a session with the rows of its turns, transcript, processes and approvals. The database refuses
     this while its turns have open messages: `settle.delete_session` closes them first."""
     return db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,)).rowcount == 1
 
 
-def prompt(db: sqlite3.Connection, session_id: str) -> str | None:
+def prompt(db: Db, session_id: str) -> str | None:
     """Return the system prompt of a session; None before its first turn with a model."""
     row = db.execute("SELECT prompt FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
     return row[0] if row else None
 
 
-def set_prompt(db: sqlite3.Connection, session_id: str, text: str) -> None:
+def set_prompt(db: Db, session_id: str, text: str) -> None:
     """Store the system prompt of a session."""
     db.execute("UPDATE sessions SET prompt = ? WHERE session_id = ?", (text, session_id))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from ..db.column_text import read_stored
+from ..db.engine import Db
 
 Status = Literal["pending", "in_progress", "completed", "cancelled"]
 
@@ -24,13 +24,17 @@ class Item(msgspec.Struct, frozen=True):
 _items = msgspec.json.Decoder(list[Item]).decode
 
 
-def get(db: sqlite3.Connection, session_id: str) -> list[Item]:
+def get(db: Db, session_id: str) -> list[Item]:
     """Return the list of a session, in order."""
     row = db.execute("SELECT items FROM todos WHERE session_id = ?", (session_id,)).fetchone()
     return read_stored(row[0], _items, "items", session=session_id) or [] if row else []
 
 
-def put(db: sqlite3.Connection, session_id: str, items: Sequence[Item]) -> None:
+def put(db: Db, session_id: str, items: Sequence[Item]) -> None:
     """Replace the list of a session."""
     text = msgspec.json.encode(items).decode()
-    db.execute("INSERT OR REPLACE INTO todos VALUES (?, ?)", (session_id, text))
+    db.execute(
+        "INSERT INTO todos (session_id, items) VALUES (?, ?) "
+        "ON CONFLICT (session_id) DO UPDATE SET items = excluded.items",
+        (session_id, text),
+    )

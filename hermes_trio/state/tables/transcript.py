@@ -9,7 +9,6 @@ if it has events after the last place.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..db.column_text import read_stored, storable
+from ..db.engine import Db
 
 _BYTES_WITHOUT_TEXTS = 700
 """About the size of a row in memory without its texts, as measured."""
@@ -109,9 +109,9 @@ def _message(row: tuple[Any, ...]) -> TranscriptRow:
     return TranscriptRow(*values)
 
 
-def append(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> int:
-    """Add a row at the position given by its turn and place; return its id."""
-    cursor = db.execute(
+def append(db: Db, session_id: str, row: TranscriptRow) -> None:
+    """Add a row at the position given by its turn and place."""
+    db.execute(
         "INSERT INTO messages (session_id, turn_id, place, role, content, created_at, reasoning, "
         "tool_calls, finish, tool_call_id, tool_name, status, cards, recovered, opaque) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -133,15 +133,13 @@ def append(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> int:
             row.opaque,
         ),
     )
-    assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert
-    return cursor.lastrowid
 
 
-def load(db: sqlite3.Connection, session_id: str) -> list[TranscriptRow]:
+def load(db: Db, session_id: str) -> list[TranscriptRow]:
     """Return the stored rows of a session, in order."""
     query = (
         f"SELECT {_COLUMNS} FROM messages LEFT JOIN turns USING (turn_id) "  # noqa: S608 - a constant
-        "WHERE messages.session_id = ? ORDER BY messages.turn_id, place, message_id"
+        "WHERE messages.session_id = ? ORDER BY messages.turn_id NULLS FIRST, place, message_id"
     )
     return [_message(row) for row in db.execute(query, (session_id,))]
 
@@ -166,7 +164,7 @@ def bytes_of(row: TranscriptRow) -> int:
     return _BYTES_WITHOUT_TEXTS + sum(len(text) for text in texts if text)
 
 
-def load_after(db: sqlite3.Connection, session_id: str, known: KnownRows) -> tuple[list[TranscriptRow], bool]:
+def load_after(db: Db, session_id: str, known: KnownRows) -> tuple[list[TranscriptRow], bool]:
     """Return the rows after the known ones, and True. If the known rows are not the beginning of the
     transcript any more, return all rows, and False.
 
@@ -174,7 +172,8 @@ def load_after(db: sqlite3.Connection, session_id: str, known: KnownRows) -> tup
     """
     query = (
         f"SELECT {_COLUMNS} FROM messages LEFT JOIN turns USING (turn_id) "  # noqa: S608 - a constant
-        "WHERE messages.session_id = ? AND message_id > ? ORDER BY messages.turn_id, place, message_id"
+        "WHERE messages.session_id = ? AND message_id > ? "
+        "ORDER BY messages.turn_id NULLS FIRST, place, message_id"
     )
     new = [_message(row) for row in db.execute(query, (session_id, known.newest))]
     (count,) = db.execute("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,)).fetchone()
@@ -183,7 +182,7 @@ def load_after(db: sqlite3.Connection, session_id: str, known: KnownRows) -> tup
     return load(db, session_id), False
 
 
-def replace_instructions(db: sqlite3.Connection, session_id: str, row: TranscriptRow) -> None:
+def replace_instructions(db: Db, session_id: str, row: TranscriptRow) -> None:
     """Replace the session's system instructions with this row."""
     query = "SELECT content FROM messages WHERE session_id = ? AND turn_id IS NULL AND role = 'system'"
     if [content for (content,) in db.execute(query, (session_id,))] == [storable(row.content)]:
@@ -194,7 +193,7 @@ def replace_instructions(db: sqlite3.Connection, session_id: str, row: Transcrip
     append(db, session_id, row)
 
 
-def answer_of(db: sqlite3.Connection, turn_id: int) -> str | None:
+def answer_of(db: Db, turn_id: int) -> str | None:
     """Return the last text of the agent in a turn; None if there is none."""
     query = (
         "SELECT content FROM messages WHERE turn_id = ? AND role = 'assistant' "
@@ -204,13 +203,13 @@ def answer_of(db: sqlite3.Connection, turn_id: int) -> str | None:
     return row[0] if row else None
 
 
-def places_of_calls(db: sqlite3.Connection, turn_id: int) -> list[int]:
+def places_of_calls(db: Db, turn_id: int) -> list[int]:
     """Return the places of the rows of a turn that call tools, in order."""
     query = "SELECT place FROM messages WHERE turn_id = ? AND tool_calls IS NOT NULL ORDER BY place"
     return [place for (place,) in db.execute(query, (turn_id,))]
 
 
-def has_other_results(db: sqlite3.Connection, session_id: str, tools: Collection[str]) -> bool:
+def has_other_results(db: Db, session_id: str, tools: Collection[str]) -> bool:
     """Return True if the transcript has results of other tools than these, or recovered tool calls."""
     marks = ", ".join("?" * len(tools))
     query = (
@@ -221,7 +220,7 @@ def has_other_results(db: sqlite3.Connection, session_id: str, tools: Collection
     return bool(found)
 
 
-def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
+def remove(db: Db, session_id: str, *, limit: int) -> int:
     """Delete up to `limit` rows of a session that is being deleted; return their number."""
     return db.execute(
         "DELETE FROM messages WHERE message_id IN "
@@ -230,14 +229,12 @@ def remove(db: sqlite3.Connection, session_id: str, *, limit: int) -> int:
     ).rowcount
 
 
-def forget_turn(db: sqlite3.Connection, turn_id: int) -> None:
+def forget_turn(db: Db, turn_id: int) -> None:
     """Delete all rows of a turn."""
     db.execute("DELETE FROM messages WHERE turn_id = ?", (turn_id,))
 
 
-def replace_recovered(
-    db: sqlite3.Connection, session_id: str, turn_id: int, rows: Sequence[TranscriptRow]
-) -> None:
+def replace_recovered(db: Db, session_id: str, turn_id: int, rows: Sequence[TranscriptRow]) -> None:
     """Replace the recovered rows of a turn. Repeating it changes nothing, and repeating it with more rows
     adds the new ones: a turn never has two copies of recovered text."""
     db.execute("DELETE FROM messages WHERE turn_id = ? AND recovered", (turn_id,))
@@ -245,16 +242,14 @@ def replace_recovered(
         append(db, session_id, row)
 
 
-def search(
-    db: sqlite3.Connection, words: str, *, limit: int = 50, key: str | None = None
-) -> list[tuple[str, TranscriptRow]]:
+def search(db: Db, words: str, *, limit: int = 50, key: str | None = None) -> list[tuple[str, TranscriptRow]]:
     """Return up to `limit` rows that contain all of `words`, the best match first, each with its session id;
     with a `key` only rows of sessions with that key. The words are literal: none is a search operator."""
     phrases = " ".join('"' + word.replace('"', '""') + '"' for word in words.replace("\0", " ").split())
     if not phrases:
         return []
     query = (
-        "WITH found AS (SELECT rowid AS message_id, rank FROM messages_text WHERE messages_text MATCH ?1) "  # noqa: S608
+        "WITH found AS (SELECT rowid AS message_id, rank FROM messages_text(?1)) "  # noqa: S608
         f"SELECT messages.session_id, {_COLUMNS} FROM found "
         "JOIN messages USING (message_id) LEFT JOIN turns USING (turn_id) "
         "WHERE ?2 IS NULL OR messages.session_id IN (SELECT session_id FROM sessions WHERE session_key = ?2) "

@@ -6,10 +6,11 @@ one is refused. Nothing is concluded from times.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+from ..db.engine import Db
 
 
 class Outcome(StrEnum):
@@ -102,7 +103,7 @@ def _turn(row: tuple[Any, ...]) -> TurnRow:
 
 
 def begin(
-    db: sqlite3.Connection,
+    db: Db,
     *,
     run_id: str,
     session_id: str,
@@ -111,20 +112,20 @@ def begin(
     resumes: int | None = None,
 ) -> int:
     """Add a running turn; return its id. The database refuses a second one in the same session."""
-    cursor = db.execute(
-        "INSERT INTO turns (run_id, session_id, life, started_at, resumes) VALUES (?, ?, ?, ?, ?)",
+    (turn_id,) = db.execute(
+        "INSERT INTO turns (run_id, session_id, life, started_at, resumes) VALUES (?, ?, ?, ?, ?) "
+        "RETURNING turn_id",
         (run_id, session_id, life, at, resumes),
-    )
-    assert cursor.lastrowid is not None  # noqa: S101 - SQLite always gives one after an insert
-    return cursor.lastrowid
+    ).fetchone()
+    return int(turn_id)
 
 
-def remove(db: sqlite3.Connection, turn_id: int) -> None:
+def remove(db: Db, turn_id: int) -> None:
     """Delete a turn, with its rows of the transcript."""
     db.execute("DELETE FROM turns WHERE turn_id = ?", (turn_id,))
 
 
-def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
+def note_request(db: Db, turn_id: int, at: float) -> None:
     """Record the first request to a model: from here on a cut interrupts the turn."""
     db.execute(
         "UPDATE turns SET requested_at = ? WHERE turn_id = ? AND requested_at IS NULL",
@@ -132,91 +133,91 @@ def note_request(db: sqlite3.Connection, turn_id: int, at: float) -> None:
     )
 
 
-def note_stop(db: sqlite3.Connection, session_id: str, at: float) -> None:
+def note_stop(db: Db, session_id: str, at: float) -> None:
     """Record that a person has stopped the running turn of a session. Its end takes a moment: if it is cut
     before that, its outcome is still *stopped*."""
     db.execute("UPDATE turns SET stopped_at = ? WHERE session_id = ? AND ended_at IS NULL", (at, session_id))
 
 
 def end(
-    db: sqlite3.Connection, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
+    db: Db, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
 ) -> tuple[Outcome, str] | None:
     """End a turn; return its outcome and its session id. Return None if it has an end already: the first one
     wins. The recovery of a cut turn starts as *arriving*."""
     recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
     row = db.execute(
-        "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, "
-        "outcome = iif(stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted'), 'stopped', ?2) "
+        "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, outcome = "
+        "CASE WHEN stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted') THEN 'stopped' ELSE ?2 END "
         "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id",
         (at, outcome, reason, recovery, since, turn_id),
     ).fetchone()
     return (Outcome(row[0]), row[1]) if row else None
 
 
-def get(db: sqlite3.Connection, turn_id: int) -> TurnRow | None:
+def get(db: Db, turn_id: int) -> TurnRow | None:
     """Return a turn by its id; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE turn_id = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
 
 
-def by_run(db: sqlite3.Connection, run_id: str) -> TurnRow | None:
+def by_run(db: Db, run_id: str) -> TurnRow | None:
     """Return a turn by its run id; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE run_id = ?", (run_id,)).fetchone()
     return _turn(row) if row else None
 
 
-def of_session(db: sqlite3.Connection, session_id: str) -> list[TurnRow]:
+def of_session(db: Db, session_id: str) -> list[TurnRow]:
     """Return the turns of a session, the oldest first."""
     query = f"{_SELECT} WHERE session_id = ? ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query, (session_id,))]
 
 
-def any_recovering(db: sqlite3.Connection, session_id: str) -> bool:
+def any_recovering(db: Db, session_id: str) -> bool:
     """Return whether the journal of a cut turn of this session may have more than its transcript."""
     query = "SELECT 1 FROM turns WHERE session_id = ? AND recovery IS NOT NULL LIMIT 1"
     return db.execute(query, (session_id,)).fetchone() is not None
 
 
-def run_ends(db: sqlite3.Connection, session_id: str) -> dict[str, float | None]:
+def run_ends(db: Db, session_id: str) -> dict[str, float | None]:
     """Return the end time of each run of a session; None for a running one."""
     query = "SELECT run_id, ended_at FROM turns WHERE session_id = ?"
     return dict(db.execute(query, (session_id,)))
 
 
-def runs_in(db: sqlite3.Connection, session_id: str) -> bool:
+def runs_in(db: Db, session_id: str) -> bool:
     """Return whether a turn of this session has no end."""
     query = "SELECT 1 FROM turns WHERE session_id = ? AND ended_at IS NULL"
     return db.execute(query, (session_id,)).fetchone() is not None
 
 
-def unended(db: sqlite3.Connection) -> list[TurnRow]:
+def unended(db: Db) -> list[TurnRow]:
     """Return the turns without an end. At a start, before the first turn begins, each of them was cut."""
     query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY turn_id"
     return [_turn(row) for row in db.execute(query)]
 
 
-def since(db: sqlite3.Connection, run_id: str, *, margin: float, limit: int) -> list[TurnRow]:
+def since(db: Db, run_id: str, *, margin: float, limit: int) -> list[TurnRow]:
     """Return up to `limit` turns that may have had events since this run began, the oldest first. The end of
     a turn is stored shortly before its last event, hence the margin in seconds."""
     query = (
-        f"{_SELECT}, (SELECT turn_id AS first, started_at AS began FROM turns WHERE run_id = ?) "  # noqa: S608
+        f"{_SELECT}, (SELECT turn_id AS first, started_at AS began FROM turns WHERE run_id = ?) AS since "  # noqa: S608
         "WHERE ended_at IS NULL OR turn_id >= first OR ended_at >= began - ? ORDER BY turn_id LIMIT ?"
     )
     return [_turn(row) for row in db.execute(query, (run_id, margin, limit))]
 
 
-def last_cut(db: sqlite3.Connection, session_id: str) -> TurnRow | None:
+def last_cut(db: Db, session_id: str) -> TurnRow | None:
     """Return the newest cut turn of a session; None if there is none."""
     return next((turn for turn in reversed(of_session(db, session_id)) if turn.outcome is Outcome.CUT), None)
 
 
-def resume_of(db: sqlite3.Connection, turn_id: int) -> TurnRow | None:
+def resume_of(db: Db, turn_id: int) -> TurnRow | None:
     """Return the turn that resumed this cut turn, whatever its outcome; None if none did."""
     row = db.execute(f"{_SELECT} WHERE resumes = ?", (turn_id,)).fetchone()
     return _turn(row) if row else None
 
 
-def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
+def lives_cut_in_a_row(db: Db, session_id: str) -> int:
     """Return the number of lives in which a turn of this session was cut since the last answered turn.
 
     It is counted from the turns. A separate counter would have to be reset by a good turn, kept by a restart
@@ -232,7 +233,7 @@ def lives_cut_in_a_row(db: sqlite3.Connection, session_id: str) -> int:
     return int(count)
 
 
-def crashes_before_asking(db: sqlite3.Connection, turn_id: int) -> int:
+def crashes_before_asking(db: Db, turn_id: int) -> int:
     """Return the number of consecutive turns, directly before this one in its session, that crashed before
     their first request to a model."""
     (count,) = db.execute(
@@ -246,19 +247,19 @@ def crashes_before_asking(db: sqlite3.Connection, turn_id: int) -> int:
     return int(count)
 
 
-def drop_recovery(db: sqlite3.Connection, turn_id: int) -> None:
+def drop_recovery(db: Db, turn_id: int) -> None:
     """Clear the recovery of a turn: nothing of its journal is added to the transcript any more."""
     db.execute("UPDATE turns SET recovery = NULL WHERE turn_id = ?", (turn_id,))
 
 
-def note_recovery(db: sqlite3.Connection, before: TurnRow, after: TurnRow) -> bool:
+def note_recovery(db: Db, before: TurnRow, after: TurnRow) -> bool:
     """Store the progress of a recovery. Return False, and store nothing, if another reader has stored some
     since `before` was read."""
     return (
         db.execute(
             "UPDATE turns SET recovery = ?, recovery_note = ?, recovery_attempts = ?, recovery_since = ?, "
             "recovery_bytes = ? WHERE turn_id = ? "
-            "AND recovery IS ? AND recovery_attempts = ? AND recovery_bytes = ?",
+            "AND coalesce(recovery, '') = coalesce(?, '') AND recovery_attempts = ? AND recovery_bytes = ?",
             (
                 after.recovery,
                 after.recovery_note,

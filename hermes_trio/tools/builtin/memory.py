@@ -14,7 +14,6 @@ beginning of a session change nothing about that, because its rows are kept.
 from __future__ import annotations
 
 import re
-import sqlite3
 import threading
 import unicodedata
 from functools import partial
@@ -30,6 +29,7 @@ from ...host.files.json_files import UnreadableFile, read_small, write_small
 from ...host.files.private_files import make_private_dir
 from ...log import Log
 from ...masking.redaction import Redact
+from ...state.db.engine import Db
 from ...state.tables import sessions, transcript
 from ..memory_folder import memory_folder
 from ..tool import Approval, Result, Tool, ToolFailed, Workplace
@@ -133,7 +133,7 @@ class Memory:
         )
 
 
-def _origin(db: sqlite3.Connection, session_id: str) -> tuple[SessionSource | None, bool]:
+def _origin(db: Db, session_id: str) -> tuple[SessionSource | None, bool]:
     """Return the source of a session, and whether the session may hold words of strangers."""
     entry = sessions.by_id(db, session_id)
     source = entry.origin if entry is not None else None

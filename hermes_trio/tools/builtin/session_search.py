@@ -6,7 +6,6 @@ a key stands for one chat, or for one person's part of it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated
@@ -14,6 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ...state.db.engine import Db
 from ...state.tables import sessions, transcript
 from ...state.tables.transcript import TranscriptRow
 from ..tool import Result, Tool, ToolFailed, Workplace
@@ -47,7 +47,7 @@ async def _look(arguments: SessionSearchArguments, place: Workplace) -> Result:
     return Result(await place.database.read(_found, place.session_id, arguments, day))
 
 
-def _found(db: sqlite3.Connection, asking: str, look: SessionSearchArguments, day: _Day) -> str:
+def _found(db: Db, asking: str, look: SessionSearchArguments, day: _Day) -> str:
     entry = sessions.by_id(db, asking)
     if entry is None:
         raise ToolFailed("This session is not stored.")

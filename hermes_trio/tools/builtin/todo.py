@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from ...state.db.engine import Db
 from ...state.tables import todos
 from ...state.tables.todos import Item, Status
 from ..tool import Result, Tool, ToolFailed, Workplace
@@ -46,7 +46,7 @@ async def _todo(arguments: TodoArguments, place: Workplace) -> Result:
     return Result(_listed(await place.database.write(_put, place.session_id, new, merge=arguments.merge)))
 
 
-def _put(db: sqlite3.Connection, session_id: str, new: dict[str, Item], *, merge: bool) -> list[Item]:
+def _put(db: Db, session_id: str, new: dict[str, Item], *, merge: bool) -> list[Item]:
     """Change the list in one transaction, and return it."""
     old = {item.id: item for item in todos.get(db, session_id)} if merge else {}
     items = list((old | new).values())

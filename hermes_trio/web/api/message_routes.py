@@ -6,7 +6,6 @@ are also visible here.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -30,6 +29,7 @@ from ...gateway.operations.api_sessions import (
 from ...gateway.operations.gateway_actions import DeliverRequest, PostMessage
 from ...journal.session_reader import SessionReader
 from ...state.db.database import Database
+from ...state.db.engine import Db
 from ...state.tables import sessions
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
@@ -123,9 +123,7 @@ class MessageRoutes:
         answer = {"message_id": str(posted.inbox_id), "run_id": posted.run_id, "status": posted.status}
         return json_response(answer, 202)
 
-    def _store_first(
-        self, db: sqlite3.Connection, body: NewMessage, new: SessionEntry
-    ) -> tuple[SessionEntry, StoredRequest]:
+    def _store_first(self, db: Db, body: NewMessage, new: SessionEntry) -> tuple[SessionEntry, StoredRequest]:
         """Store a session, unless there is one already, with a message."""
         entry, _ = find_or_create(db, new)
         event = replace(self._event(body, entry), run_id=self.world.new_id())

@@ -7,7 +7,6 @@ life of the gateway; values from the database cover all lives.
 from __future__ import annotations
 
 import itertools
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -29,6 +28,7 @@ from ...host.home.state_file import PlatformState
 from ...host.loop.worker import STEPS, BatchTimes
 from ...journal.writer import Journals
 from ...state.db.database import Database
+from ...state.db.engine import Db
 from ...state.tables import endings, inbox, outbox
 from ...state.tables.endings import EndingRow
 from ...state.tables.outbox import OutboxState
@@ -152,7 +152,7 @@ class MetricsRoutes:
         return Response(await self._metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-def _look(db: sqlite3.Connection) -> _Stored:
+def _look(db: Db) -> _Stored:
     return _Stored(inbox.count_all_pending(db), outbox.count_by_state(db), endings.latest(db))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from ...gateway.operations.session_removal import remove_session
 from ...gateway.outbound.exact_text import on_one_line
 from ...gateway.session.work import Work
 from ...gateway.turn.handle import TurnHandle
+from ...state.db.engine import Db
 from ...state.tables import approvals, inbox, sessions, transcript
 from ...state.tables.inbox import Received
 from ...state.tables.session_entry import SessionEntry
@@ -183,7 +183,7 @@ def _approval_fields(asked: approvals.ApprovalRow) -> dict[str, Any]:
     }
 
 
-def _search(db: sqlite3.Connection, words: str) -> list[tuple[SessionEntry, str]]:
+def _search(db: Db, words: str) -> list[tuple[SessionEntry, str]]:
     """Return the sessions that contain these words, each with the text that matches best."""
     found: dict[str, str] = {}
     for session_id, row in transcript.search(db, words, limit=MOST_HITS):
@@ -191,9 +191,7 @@ def _search(db: sqlite3.Connection, words: str) -> list[tuple[SessionEntry, str]
     return [(entry, text) for one, text in found.items() if (entry := sessions.by_id(db, one)) is not None]
 
 
-def _open(
-    db: sqlite3.Connection, key: str, asked: Sequence[str]
-) -> tuple[list[Received], list[approvals.ApprovalRow]]:
+def _open(db: Db, key: str, asked: Sequence[str]) -> tuple[list[Received], list[approvals.ApprovalRow]]:
     """Return the messages that wait in the session with this key, and the questions with these ids."""
     requests = [request for one in asked if (request := approvals.get(db, one)) is not None]
     return inbox.pending(db, key), requests

@@ -3,12 +3,12 @@ The checks of the chats are in `chat_checks`."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import inbox, turns
 from tests.gateway.chance.random_story import START, Story
 
@@ -20,7 +20,7 @@ class Evidence:
     """The story and its database, for the checks."""
 
     story: Story
-    db: sqlite3.Connection
+    db: Db
 
     def rows(self, query: str, *args: object) -> list[tuple[Any, ...]]:
         return self.db.execute(query, args).fetchall()

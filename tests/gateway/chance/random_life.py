@@ -3,7 +3,6 @@ killed."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from hermes_trio.gateway.serve import Setup
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import Outgoing, Traits
+from hermes_trio.state.db.engine import Db
 from hermes_trio.testing import MemoryPlatform
 from hermes_trio.testing.memory_platform import MemoryLink
 from hermes_trio.testing.stage import WaitingEvent
@@ -87,7 +87,7 @@ class Life:
     jobs_to_kill: int | None = None
     full_for: int = 0
     """Number of commits that fail."""
-    connection: sqlite3.Connection | None = None
+    connection: Db | None = None
 
     def __post_init__(self) -> None:
         platform = self.story.platform

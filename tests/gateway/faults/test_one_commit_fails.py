@@ -3,7 +3,6 @@ sent twice, and the next message is served."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -17,6 +16,7 @@ from hermes_trio.gateway.intake.requests import post
 from hermes_trio.host.loop.worker import Runner, inline_worker
 from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.state.db.database import Database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.disk import refusing_writes
 from tests.gateway.turns.asking import AskingAgent
@@ -37,7 +37,7 @@ class FailingCommit:
     """A disk on which one commit fails."""
 
     def __init__(self) -> None:
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Db | None = None
         self._left = 0
 
     async def fails(self, database: Database, number: int) -> None:

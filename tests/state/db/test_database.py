@@ -16,6 +16,7 @@ from hermes_trio.base.errors import StoreReadOnly
 from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
 from hermes_trio.state.db.database import MAX_BATCH, Database, open_database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.opening import connect_reading
 from tests.state.seams import GUESTS, commits, enter, guests, seen_from_outside, traced
 
@@ -123,7 +124,7 @@ class Surprise(BaseException):
 
 @pytest.mark.parametrize("error", [LookupError, Surprise])
 async def test_a_failed_step_is_rolled_back_alone(database: Database, error: type[BaseException]) -> None:
-    def two_and_then_trouble(db: sqlite3.Connection) -> None:
+    def two_and_then_trouble(db: Db) -> None:
         enter(db, "half")
         enter(db, "of it")
         raise error("the third one is nowhere")
@@ -182,7 +183,7 @@ async def test_a_read_cannot_write(database: Database) -> None:
 async def test_a_failed_read_does_not_affect_later_ones(database: Database, error: type[Exception]) -> None:
     await database.write(enter, "Kim")
 
-    def trouble(db: sqlite3.Connection) -> None:
+    def trouble(db: Db) -> None:
         guests(db)
         raise error("not what I looked for")
 
@@ -198,7 +199,7 @@ async def test_reads_run_during_a_slow_write(on_a_thread: Database) -> None:
     database, go_on = on_a_thread, threading.Event()
     await database.write(enter, "Kim")
 
-    def slowly(db: sqlite3.Connection) -> bool:
+    def slowly(db: Db) -> bool:
         enter(db, "Robin")
         return go_on.wait(timeout=30)
 
@@ -219,7 +220,7 @@ async def test_a_read_sees_one_snapshot_however_long_it_takes(on_a_thread: Datab
     await database.write(enter, "Kim")
     seen: list[list[str]] = []
 
-    def twice(db: sqlite3.Connection) -> None:
+    def twice(db: Db) -> None:
         seen.append(guests(db))
         looked_once.set()
         go_on.wait(timeout=30)

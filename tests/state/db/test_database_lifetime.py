@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import sqlite3
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from hermes_trio.base.errors import StoreClosed, StoreUnusable
 from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
 from hermes_trio.state.db.database import CLOSE_WITHIN, Database, open_database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import SchemaStep
 from tests.disk import Disk
 from tests.logs import capture_logs
@@ -82,7 +82,7 @@ async def test_a_step_is_atomic_if_its_caller_leaves_in_the_middle(tmp_path: Pat
     """On a real thread, which cannot be stopped: the caller leaves between the two inserts."""
     half_done, go_on = threading.Event(), threading.Event()
 
-    def two(db: sqlite3.Connection) -> None:
+    def two(db: Db) -> None:
         enter(db, "one half")
         half_done.set()
         go_on.wait(timeout=30)
@@ -223,7 +223,7 @@ async def test_a_running_read_does_not_delay_closing(tmp_path: Path, world: Worl
     looking = threading.Event()
     told: list[str] = []
 
-    def for_ever(db: sqlite3.Connection) -> object:
+    def for_ever(db: Db) -> object:
         looking.set()
         return db.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"

@@ -19,6 +19,7 @@ from trio.testing import wait_all_tasks_blocked
 from hermes_trio.base.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 from hermes_trio.base.world import World
 from hermes_trio.state.db.database import Database, open_database
+from hermes_trio.state.db.engine import Db
 from tests.state.seams import GUESTS, enter, guests, seen_from_outside
 
 
@@ -28,7 +29,7 @@ async def database(tmp_path: Path, world: World) -> AsyncIterator[Database]:
         yield opened
 
 
-Step = Callable[[sqlite3.Connection], object]
+Step = Callable[[Db], object]
 
 
 async def together(database: Database, *steps: Step) -> list[Exception | None]:
@@ -59,22 +60,22 @@ async def together(database: Database, *steps: Step) -> list[Exception | None]:
     return got
 
 
-def almost_full(db: sqlite3.Connection) -> None:
+def almost_full(db: Db) -> None:
     """Let SQLite add a few more pages and then report a full disk."""
     (pages,) = db.execute("PRAGMA page_count").fetchone()
     db.execute(f"PRAGMA max_page_count = {pages + 8}")
 
 
-def enter_nobody(db: sqlite3.Connection) -> None:
+def enter_nobody(db: Db) -> None:
     """Add a guest without a name. Such guests are no duplicates, so a step applied twice is visible."""
     db.execute("INSERT INTO guests (name) VALUES (NULL)")
 
 
-def enter_a_novel(db: sqlite3.Connection) -> None:
+def enter_a_novel(db: Db) -> None:
     enter(db, "x" * 1_000_000)
 
 
-def enter_several_novels(db: sqlite3.Connection) -> None:
+def enter_several_novels(db: Db) -> None:
     names = [(f"{number}" * 500_000,) for number in range(3)]
     db.execute("INSERT INTO guests (name) VALUES (?), (?), (?)", [name for (name,) in names])
 
@@ -88,7 +89,7 @@ async def test_a_full_disk_refuses_only_the_step_that_does_not_fit(
     runs: Counter[str] = Counter()
 
     def small(name: str) -> Step:
-        def step(db: sqlite3.Connection) -> None:
+        def step(db: Db) -> None:
             runs[name] += 1
             enter(db, name)
 
@@ -117,7 +118,7 @@ async def test_a_step_that_suppresses_a_disk_error_fails_alone(database: Databas
     batch would write outside of any transaction."""
     await database.write(almost_full)
 
-    def careless(db: sqlite3.Connection) -> None:
+    def careless(db: Db) -> None:
         enter(db, "half of it")
         with suppress(sqlite3.Error):
             enter_a_novel(db)
@@ -161,32 +162,35 @@ async def test_a_batch_waits_once_for_the_lock_of_another_program(database: Data
     assert seen_from_outside(database.path) == ["acknowledged", "Kim"]
 
 
-def commit(db: sqlite3.Connection) -> None:
+def commit(db: Db) -> None:
     db.execute("COMMIT")
 
 
-def commit_by_method(db: sqlite3.Connection) -> None:
+def commit_by_method(db: Db) -> None:
+    assert isinstance(db, sqlite3.Connection)
     db.commit()
 
 
-def commit_by_block(db: sqlite3.Connection) -> None:
+def commit_by_block(db: Db) -> None:
+    assert isinstance(db, sqlite3.Connection)
     with db:
         enter(db, "inside")
 
 
-def commit_by_script(db: sqlite3.Connection) -> None:
+def commit_by_script(db: Db) -> None:
+    assert isinstance(db, sqlite3.Connection)
     db.executescript("INSERT INTO guests (name) VALUES ('inside');")
 
 
-def roll_back(db: sqlite3.Connection) -> None:
+def roll_back(db: Db) -> None:
     db.execute("ROLLBACK")
 
 
-def begin(db: sqlite3.Connection) -> None:
+def begin(db: Db) -> None:
     db.execute("BEGIN IMMEDIATE")
 
 
-def commit_and_begin(db: sqlite3.Connection) -> None:
+def commit_and_begin(db: Db) -> None:
     db.execute("COMMIT")
     db.execute("BEGIN IMMEDIATE")
 
@@ -198,7 +202,7 @@ def commit_and_begin(db: sqlite3.Connection) -> None:
 async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_are_applied_once(
     database: Database, misuse: Step
 ) -> None:
-    def step(db: sqlite3.Connection) -> None:
+    def step(db: Db) -> None:
         enter(db, "of the one who misuses")
         misuse(db)
 
@@ -211,7 +215,7 @@ async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_ar
 
 
 async def test_a_step_may_use_savepoints(database: Database) -> None:
-    def step(db: sqlite3.Connection) -> None:
+    def step(db: Db) -> None:
         enter(db, "Kim")
         db.execute("SAVEPOINT attempt")
         enter(db, "Robin")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from hermes_trio.base.errors import StoreFull, StoreTooNew, StoreUnusable
 from hermes_trio.base.world import World
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import SchemaStep, shipped_steps
 from hermes_trio.state.db.opening import Connections, open_connections
 from tests.conftest import Calendar
@@ -51,11 +52,11 @@ def opened(path: Path, world: World, *steps: SchemaStep) -> Iterator[Connections
         connections.writing.close()
 
 
-def recorded(db: sqlite3.Connection) -> list[tuple[str, float]]:
+def recorded(db: Db) -> list[tuple[str, float]]:
     return db.execute("SELECT name, applied_at FROM schema_steps ORDER BY rowid").fetchall()
 
 
-def seats(db: sqlite3.Connection) -> list[tuple[str, int]]:
+def seats(db: Db) -> list[tuple[str, int]]:
     return db.execute("SELECT name, seat FROM guests ORDER BY place").fetchall()
 
 
@@ -244,7 +245,7 @@ def test_every_statement_of_the_shipped_schema_steps_is_applied(tmp_path: Path, 
         assert schema(ours.reading) == schema(whole)
 
 
-def schema(db: sqlite3.Connection) -> set[tuple[str, str]]:
+def schema(db: Db) -> set[tuple[str, str]]:
     there = db.execute("SELECT type, name FROM sqlite_schema WHERE name NOT LIKE '%schema_steps%'")
     return set(there.fetchall())
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from dataclasses import replace
 
 from hermes_trio.base.messages import SessionSource
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.opening import LARGEST_LOG, connect_reading
 from hermes_trio.state.rules.retention import BATCH, Cutoffs, forget_done, forget_sessions
 from hermes_trio.state.rules.settle import Settlement, settle
@@ -71,12 +71,12 @@ async def test_small_sessions_are_deleted_many_at_a_time(
 async def test_finished_rows_are_deleted_in_batches_and_open_ones_stay(
     home: Home, calendar: Calendar
 ) -> None:
-    def fill(db: sqlite3.Connection) -> None:
+    def fill(db: Db) -> None:
         for number in range(BATCH + 3):
             received(db, str(number))
         db.execute("UPDATE inbox SET state = 'done', done_at = received_at WHERE inbox_id > 1")
 
-    def count(db: sqlite3.Connection) -> int:
+    def count(db: Db) -> int:
         (found,) = db.execute("SELECT count(*) FROM inbox").fetchone()
         return int(found)
 
@@ -97,13 +97,14 @@ async def test_old_approvals_and_endings_are_deleted_except_open_ones_and_the_la
     entry = await home.store.get_or_create_session(somebody)
     turn = await home.turn(entry.session_id)
 
-    def fill(db: sqlite3.Connection) -> None:
+    def fill(db: Db) -> None:
         for name in ("closed", "open"):
             approvals.ask(db, ApprovalRow(name, turn.turn_id, "approval", "{}", calendar.time))
         approvals.answer(db, "closed", "yes", by="42", at=calendar.time)
         for life in ("one", "two", "three"):
             row = EndingRow(life, "stop", "planned", 0.0, "shutdown_timeout", "stopped", calendar.time)
             endings.record(db, row)
+            calendar.sleep(seconds=1)
 
     await home.database.write(fill)
     at = calendar.time + 1
@@ -118,7 +119,7 @@ async def test_a_long_read_leaves_no_large_database_log(home: Home) -> None:
     path = home.database.path
     log = path.with_name(path.name + "-wal")
 
-    def fill(db: sqlite3.Connection, times: int, what: str = "x") -> None:
+    def fill(db: Db, times: int, what: str = "x") -> None:
         for number in range(times):
             meta.put(db, f"page {number}", what * 100_000)
 

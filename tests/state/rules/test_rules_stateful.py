@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import sqlite3
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable
@@ -27,6 +26,7 @@ from hermes_trio.base.world import World
 from hermes_trio.config.schema import AgentConfig, GatewayConfig, SessionReset
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.state.db.database import open_database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.opening import connect_reading
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
@@ -113,7 +113,7 @@ class SessionRules(RuleBasedStateMachine):
         store = SessionStore(self.database, CONFIG, self.world)
         return trio.from_thread.run(do, store, trio_token=self.token)
 
-    def write(self, step: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, step: Callable[[Db], T]) -> T:
         return trio.from_thread.run(self.database.write, step, trio_token=self.token)
 
     @property
@@ -157,7 +157,7 @@ class SessionRules(RuleBasedStateMachine):
             if talk is not None and talk.turn is not None:
                 return
 
-        def step(db: sqlite3.Connection) -> tuple[str, str | None, int]:
+        def step(db: Db) -> tuple[str, str | None, int]:
             entry = use_session(db, CHATS[chat], CONFIG, self.world)
             run_id = f"run {next(self.runs)}"
             turn_id = turns.begin(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import approvals, inbox, outbox, transcript, turns
@@ -89,7 +90,7 @@ class Scene:
     older: int | None
 
 
-def scene(db: sqlite3.Connection, was: str) -> Scene:
+def scene(db: Db, was: str) -> Scene:
     session(db)
     older = None
     if was != "unmarked":
@@ -124,7 +125,7 @@ def full_settlement(outcome: Outcome, turn_id: int) -> Settlement:
     ("outcome", "was", "own", "older", "mark"), ROWS, ids=[f"{r[0]}-{r[1]}" for r in ROWS]
 )
 def test_each_outcome_has_the_effects_of_the_table(
-    db: sqlite3.Connection, outcome: Outcome, was: str, own: str, older: str, mark: str
+    db: Db, outcome: Outcome, was: str, own: str, older: str, mark: str
 ) -> None:
     scenery = scene(db, was)
     before = the_session(db)
@@ -156,9 +157,7 @@ def test_each_outcome_has_the_effects_of_the_table(
 @pytest.mark.parametrize("was", ["unmarked", "marked", "suspended", "ended"])
 @pytest.mark.parametrize("second", Outcome)
 @pytest.mark.parametrize("first", [Outcome.ANSWERED, Outcome.CUT, Outcome.UNSTARTED])
-def test_a_second_end_of_a_turn_changes_nothing(
-    db: sqlite3.Connection, first: Outcome, second: Outcome, was: str
-) -> None:
+def test_a_second_end_of_a_turn_changes_nothing(db: Db, first: Outcome, second: Outcome, was: str) -> None:
     turn_id = scene(db, was).turn_id
     end = settle.settle(db, turn_id, Settlement(first, "why"), LATER)
     assert end is not None
@@ -168,7 +167,7 @@ def test_a_second_end_of_a_turn_changes_nothing(
     assert everything(db) == before
 
 
-def test_settling_an_unknown_turn_stores_nothing(db: sqlite3.Connection) -> None:
+def test_settling_an_unknown_turn_stores_nothing(db: Db) -> None:
     session(db)
     before = everything(db)
     assert settle.settle(db, 17, full_settlement(Outcome.ANSWERED, 17), LATER) is None
@@ -197,7 +196,7 @@ async def test_the_end_of_a_turn_is_stored_completely_or_not_at_all(
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_a_stopped_turn_that_is_cut_ends_as_stopped(db: sqlite3.Connection, outcome: Outcome) -> None:
+def test_a_stopped_turn_that_is_cut_ends_as_stopped(db: Db, outcome: Outcome) -> None:
     turn_id = scene(db, "unmarked").turn_id
     turns.note_stop(db, "s1", NOON)
     cut = outcome in (Outcome.CUT, Outcome.UNSTARTED)
@@ -207,7 +206,7 @@ def test_a_stopped_turn_that_is_cut_ends_as_stopped(db: sqlite3.Connection, outc
     assert the_session(db).mark is None
 
 
-def test_a_stop_has_no_effect_on_later_turns(db: sqlite3.Connection) -> None:
+def test_a_stop_has_no_effect_on_later_turns(db: Db) -> None:
     settle.settle(db, scene(db, "unmarked").turn_id, Settlement(Outcome.ANSWERED), NOON)
     turns.note_stop(db, "s1", NOON)
     later = turns.begin(db, run_id="later", session_id="s1", life="life", at=LATER)

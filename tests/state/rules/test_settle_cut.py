@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import approvals, endings, inbox, sessions, turns
@@ -22,7 +21,7 @@ def ending(life: str, reason: str) -> EndingRow:
     return EndingRow(life, "restart", "SIGUSR1", 0.0, reason, "stopped", NOON)
 
 
-def test_open_turns_of_an_earlier_life_end_by_its_decided_ending(db: sqlite3.Connection) -> None:
+def test_open_turns_of_an_earlier_life_end_by_its_decided_ending(db: Db) -> None:
     endings.record(db, ending("restarted", "restart_timeout"))
     endings.record(db, ending("stopped", "shutdown_timeout"))
     lives = ["restarted", "stopped", "crashed"]
@@ -61,7 +60,7 @@ def test_open_turns_of_an_earlier_life_end_by_its_decided_ending(db: sqlite3.Con
     assert everything(db) == before
 
 
-def test_a_turn_without_a_model_request_ends_unstarted_and_its_messages_wait(db: sqlite3.Connection) -> None:
+def test_a_turn_without_a_model_request_ends_unstarted_and_its_messages_wait(db: Db) -> None:
     session(db)
     first, second, third = (received(db, f"m{number}") for number in range(3))
     turn_id = turn(db, requested=False)
@@ -76,7 +75,7 @@ def test_a_turn_without_a_model_request_ends_unstarted_and_its_messages_wait(db:
 
 
 def test_a_cut_in_a_suspended_or_ended_session_sets_no_mark_and_closes_its_messages(
-    db: sqlite3.Connection,
+    db: Db,
 ) -> None:
     held = {}
     for name in ("suspended", "ended"):
@@ -93,7 +92,7 @@ def test_a_cut_in_a_suspended_or_ended_session_sets_no_mark_and_closes_its_messa
     assert the_session(db, "ended").mark is None
 
 
-def cut_twice(db: sqlite3.Connection) -> tuple[list[int], TurnRow]:
+def cut_twice(db: Db) -> tuple[list[int], TurnRow]:
     """Add a marked session with two cut turns of one message each; return the messages and the last turn."""
     session(db)
     rows = []
@@ -106,9 +105,7 @@ def cut_twice(db: sqlite3.Connection) -> tuple[list[int], TurnRow]:
 
 
 @pytest.mark.parametrize("way", ["cleared", "suspended", "ended", "answered", "stopped"])
-def test_messages_of_cut_turns_are_closed_whenever_the_mark_is_removed(
-    db: sqlite3.Connection, way: str
-) -> None:
+def test_messages_of_cut_turns_are_closed_whenever_the_mark_is_removed(db: Db, way: str) -> None:
     rows, cut = cut_twice(db)
     assert [state_of(db, row)[0] for row in rows] == ["of_turn", "of_turn"]
     match way:
@@ -127,7 +124,7 @@ def test_messages_of_cut_turns_are_closed_whenever_the_mark_is_removed(
     assert inbox.keys_with_pending(db) == [], "no message starts a turn at a later boot"
 
 
-def test_only_a_resume_mark_can_be_cleared(db: sqlite3.Connection) -> None:
+def test_only_a_resume_mark_can_be_cleared(db: Db) -> None:
     session(db)
     assert settle.clear_mark(db, "s1", LATER) is False
     settle.suspend(db, "s1", LATER, "stuck")
@@ -136,7 +133,7 @@ def test_only_a_resume_mark_can_be_cleared(db: sqlite3.Connection) -> None:
     assert settle.clear_mark(db, "nowhere", LATER) is False
 
 
-def test_a_second_end_of_a_session_changes_nothing(db: sqlite3.Connection) -> None:
+def test_a_second_end_of_a_session_changes_nothing(db: Db) -> None:
     rows, _ = cut_twice(db)
     assert settle.end_session(db, "s1", "session_reset", LATER) is True
     before = everything(db)

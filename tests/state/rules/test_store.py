@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ import trio
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.config.schema import AgentConfig, GatewayConfig, SessionReset
 from hermes_trio.host.loop.worker import worker_thread
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules import settle
 from hermes_trio.state.rules.settle import Settlement
 from hermes_trio.state.tables import sessions, transcript, turns
@@ -24,7 +24,7 @@ IDLE = GatewayConfig(session_reset=SessionReset(mode="idle", idle_minutes=60))
 NEVER = GatewayConfig()
 
 
-def last_used(db: sqlite3.Connection, session_id: str, at: float) -> None:
+def last_used(db: Db, session_id: str, at: float) -> None:
     """Set the time of the last use of a session."""
     db.execute("UPDATE sessions SET updated_at = ? WHERE session_id = ?", (at, session_id))
 

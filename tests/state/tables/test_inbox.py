@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.base.messages import Attachment, MessageEvent, SessionSource
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import inbox
 from hermes_trio.state.tables.inbox import InboxState, Received, Stored
 from hermes_trio.state.tables.turns import Outcome
@@ -38,7 +38,7 @@ events = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(event=events)
-def test_a_message_is_read_back_unchanged(shared_db: sqlite3.Connection, event: MessageEvent) -> None:
+def test_a_message_is_read_back_unchanged(shared_db: Db, event: MessageEvent) -> None:
     with undone(shared_db) as db:
         stored = inbox.store(db, event, session_key="key", own_key="own", at=NOON)
         assert inbox.pending(db, "key") == [
@@ -46,11 +46,11 @@ def test_a_message_is_read_back_unchanged(shared_db: sqlite3.Connection, event: 
         ]
 
 
-def store(db: sqlite3.Connection, event: MessageEvent, own_key: str = "own", *, at: float = NOON) -> Stored:
+def store(db: Db, event: MessageEvent, own_key: str = "own", *, at: float = NOON) -> Stored:
     return inbox.store(db, event, session_key="key", own_key=own_key, at=at)
 
 
-def test_a_message_received_twice_has_one_row(db: sqlite3.Connection) -> None:
+def test_a_message_received_twice_has_one_row(db: Db) -> None:
     first = store(db, MessageEvent(KIM, "Hello.", "7"))
     again = store(db, MessageEvent(KIM, "Hello, in other words.", "7"), "another key of ours", at=NOON + 9)
     assert first.seen_before is False
@@ -60,9 +60,7 @@ def test_a_message_received_twice_has_one_row(db: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("state", ["of a turn", "done"])
-def test_a_message_received_again_after_its_turn_does_not_wait_again(
-    db: sqlite3.Connection, state: str
-) -> None:
+def test_a_message_received_again_after_its_turn_does_not_wait_again(db: Db, state: str) -> None:
     session(db)
     stored = store(db, MessageEvent(KIM, "Hello.", "7"))
     turn_id = turn(db)
@@ -113,7 +111,7 @@ EDITED = replace(EVENT, text="Hello!", edited=True, sent_at=NOON + 60)
     ],
 )
 def test_a_message_is_identified_by_account_chat_id_and_edit(
-    db: sqlite3.Connection, one: MessageEvent, other: MessageEvent, same: bool
+    db: Db, one: MessageEvent, other: MessageEvent, same: bool
 ) -> None:
     first = store(db, one, "own 1")
     second = store(db, other, "own 2")
@@ -121,14 +119,14 @@ def test_a_message_is_identified_by_account_chat_id_and_edit(
     assert (first.inbox_id == second.inbox_id) is same
 
 
-def test_an_own_key_never_equals_a_platform_id(db: sqlite3.Connection) -> None:
+def test_an_own_key_never_equals_a_platform_id(db: Db) -> None:
     store(db, MessageEvent(KIM, "Hello."), "7")
     for message_id in ("7", "ours:7", "own 7"):
         assert store(db, MessageEvent(KIM, "Hello.", message_id)).seen_before is False
     assert store(db, MessageEvent(KIM, "Hello."), "7").seen_before is True
 
 
-def test_a_command_is_stored_as_done_and_never_replayed(db: sqlite3.Connection) -> None:
+def test_a_command_is_stored_as_done_and_never_replayed(db: Db) -> None:
     command = MessageEvent(KIM, "/stop", "7", kind="command")
     stored = inbox.store(db, command, session_key="key", own_key="own", at=NOON, done=True)
     assert stored.seen_before is False
@@ -138,7 +136,7 @@ def test_a_command_is_stored_as_done_and_never_replayed(db: sqlite3.Connection) 
     assert inbox.store(db, command, session_key="key", own_key="own", at=NOON, done=True).seen_before is True
 
 
-def test_messages_wait_in_order_of_arrival(db: sqlite3.Connection) -> None:
+def test_messages_wait_in_order_of_arrival(db: Db) -> None:
     session(db)
     ids = [received(db, f"{number}", key=key) for number, key in enumerate(["b", "a", "b", "c", "a"])]
     assert [row.inbox_id for row in inbox.pending(db, "b")] == [ids[0], ids[2]]
@@ -153,7 +151,7 @@ def test_messages_wait_in_order_of_arrival(db: sqlite3.Connection) -> None:
     assert [row.inbox_id for row in inbox.pending(db, "b")] == [ids[0], ids[2]]
 
 
-def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: sqlite3.Connection) -> None:
+def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: Db) -> None:
     session(db)
     session(db, "s2")
     one, two, three = (received(db, str(number)) for number in range(3))
@@ -174,7 +172,7 @@ def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: sqlite3.Connec
     assert inbox.join_turn(db, second, [one]) == 0, "a done message joins no turn"
 
 
-def test_close_cut_turns_closes_only_messages_of_cut_turns(db: sqlite3.Connection) -> None:
+def test_close_cut_turns_closes_only_messages_of_cut_turns(db: Db) -> None:
     session(db)
     session(db, "s2")
     cut, elsewhere = turn(db, run="r1", ended=Outcome.CUT), turn(db, "s2", run="r2", ended=Outcome.CUT)
@@ -190,7 +188,7 @@ def test_close_cut_turns_closes_only_messages_of_cut_turns(db: sqlite3.Connectio
     ]
 
 
-def test_pruning_the_inbox_deletes_old_done_rows_and_no_open_one(db: sqlite3.Connection) -> None:
+def test_pruning_the_inbox_deletes_old_done_rows_and_no_open_one(db: Db) -> None:
     session(db)
     old, new, open_one, waiting = (received(db, str(number)) for number in range(4))
     first, second, third = (turn(db, run=f"r{n}", ended=Outcome.CUT) for n in range(3))
@@ -198,7 +196,7 @@ def test_pruning_the_inbox_deletes_old_done_rows_and_no_open_one(db: sqlite3.Con
         inbox.join_turn(db, turn_id, [inbox_id])
     inbox.close_turn(db, first, NOON)
     inbox.close_turn(db, second, NOON + 10)
-    assert inbox.prune(db, done_before=NOON + 10) == 1
+    assert inbox.prune(db, done_before=NOON + 10, limit=10) == 1
     left = {row for (row,) in db.execute("SELECT inbox_id FROM inbox")}
     assert left == {new, open_one, waiting}
 
@@ -206,7 +204,7 @@ def test_pruning_the_inbox_deletes_old_done_rows_and_no_open_one(db: sqlite3.Con
 @pytest.mark.parametrize(
     "bad", ["", "{", "17", '"Hello."', "[]", '{"text": "Hello."}', '{"source": 5}', "[" * 100_000]
 )
-def test_an_unreadable_message_is_logged_and_blocks_no_other(db: sqlite3.Connection, bad: str) -> None:
+def test_an_unreadable_message_is_logged_and_blocks_no_other(db: Db, bad: str) -> None:
     session(db)
     bad_one, good = received(db, "1"), received(db, "2")
     db.execute("UPDATE inbox SET event = ? WHERE inbox_id = ?", (bad, bad_one))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import outbox
 from hermes_trio.state.tables.outbox import OutboxRow, OutboxState, Owed
 from tests.state.rows import NOON, session, to_chat, turn
 
 
-def owe(db: sqlite3.Connection, owed: Owed, at: float = NOON) -> OutboxRow:
+def owe(db: Db, owed: Owed, at: float = NOON) -> OutboxRow:
     """Store a new owed message; return its row."""
     assert outbox.owe(db, owed, at) is True
     (outbox_id,) = db.execute(
@@ -20,17 +19,17 @@ def owe(db: sqlite3.Connection, owed: Owed, at: float = NOON) -> OutboxRow:
     return the_row(db, outbox_id)
 
 
-def the_row(db: sqlite3.Connection, outbox_id: int) -> OutboxRow:
+def the_row(db: Db, outbox_id: int) -> OutboxRow:
     found = outbox.get(db, outbox_id)
     assert found is not None
     return found
 
 
-def owed_now(db: sqlite3.Connection) -> list[str]:
+def owed_now(db: Db) -> list[str]:
     return [row.owed.delivery_key for row in outbox.undelivered(db, "telegram", "main")]
 
 
-def test_an_owed_message_is_read_back_unchanged(db: sqlite3.Connection) -> None:
+def test_an_owed_message_is_read_back_unchanged(db: Db) -> None:
     session(db)
     owed = to_chat("k1", thread_id="5", reply_to="7", session_id="s1", turn_id=turn(db))
     row = owe(db, owed)
@@ -39,7 +38,7 @@ def test_an_owed_message_is_read_back_unchanged(db: sqlite3.Connection) -> None:
     assert outbox.get(db, row.outbox_id + 1) is None
 
 
-def test_a_delivery_key_is_owed_once_whatever_its_state(db: sqlite3.Connection) -> None:
+def test_a_delivery_key_is_owed_once_whatever_its_state(db: Db) -> None:
     row = owe(db, to_chat("k1"))
     assert outbox.owe(db, to_chat("k1"), NOON + 1) is False
     outbox.note_attempt(db, row.outbox_id, NOON)
@@ -49,7 +48,7 @@ def test_a_delivery_key_is_owed_once_whatever_its_state(db: sqlite3.Connection) 
     assert owed_now(db) == []
 
 
-def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
+def test_a_delivery_goes_from_owed_to_sent(db: Db) -> None:
     row = owe(db, to_chat("k1"))
     outbox.note_attempt(db, row.outbox_id, NOON + 1)
     tried = the_row(db, row.outbox_id)
@@ -64,7 +63,7 @@ def test_a_delivery_goes_from_owed_to_sent(db: sqlite3.Connection) -> None:
     assert owed_now(db) == []
 
 
-def test_a_delivery_that_certainly_failed_is_owed_again(db: sqlite3.Connection) -> None:
+def test_a_delivery_that_certainly_failed_is_owed_again(db: Db) -> None:
     row = owe(db, to_chat("k1"))
     outbox.note_attempt(db, row.outbox_id, NOON + 1)
     outbox.note_failure(db, row.outbox_id, "connection refused")
@@ -75,7 +74,7 @@ def test_a_delivery_that_certainly_failed_is_owed_again(db: sqlite3.Connection) 
     assert (again.state, again.attempts, again.attempted_at, again.error) == ("attempting", 2, NOON + 2, None)
 
 
-def test_a_failed_edit_counts_although_its_attempt_has_no_record(db: sqlite3.Connection) -> None:
+def test_a_failed_edit_counts_although_its_attempt_has_no_record(db: Db) -> None:
     row = owe(db, to_chat("k1"))
     outbox.note_failure(db, row.outbox_id, "too slow")
     failed = the_row(db, row.outbox_id)
@@ -83,7 +82,7 @@ def test_a_failed_edit_counts_although_its_attempt_has_no_record(db: sqlite3.Con
 
 
 @pytest.mark.parametrize("end", ["sent", "given up"])
-def test_a_finished_delivery_never_changes(db: sqlite3.Connection, end: str) -> None:
+def test_a_finished_delivery_never_changes(db: Db, end: str) -> None:
     row = owe(db, to_chat("k1"))
     outbox.note_attempt(db, row.outbox_id, NOON + 1)
     if end == "sent":
@@ -102,7 +101,7 @@ def test_a_finished_delivery_never_changes(db: sqlite3.Connection, end: str) -> 
 
 
 def test_open_deliveries_are_listed_in_order_by_account_and_chat(
-    db: sqlite3.Connection,
+    db: Db,
 ) -> None:
     for number in (2, 1, 3):
         owe(db, to_chat(f"k{number}"), NOON - number)
@@ -114,7 +113,7 @@ def test_open_deliveries_are_listed_in_order_by_account_and_chat(
     assert [row.owed.delivery_key for row in to_42] == ["k2", "k1", "k3"]
 
 
-def test_a_streamed_message_is_never_an_open_delivery(db: sqlite3.Connection) -> None:
+def test_a_streamed_message_is_never_an_open_delivery(db: Db) -> None:
     stream = outbox.begin_stream(db, to_chat("stream"), NOON)
     row = the_row(db, stream)
     assert (row.state, row.attempts, row.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON)
@@ -127,7 +126,7 @@ def test_a_streamed_message_is_never_an_open_delivery(db: sqlite3.Connection) ->
     assert outbox.has_key(db, "nothing") is False
 
 
-def test_pruning_the_outbox_deletes_old_finished_rows_and_no_owed_one(db: sqlite3.Connection) -> None:
+def test_pruning_the_outbox_deletes_old_finished_rows_and_no_owed_one(db: Db) -> None:
     sent, given_up, recent = (owe(db, to_chat(key)).outbox_id for key in ("sent", "given up", "recent"))
     owe(db, to_chat("owed"))
     trying = owe(db, to_chat("trying")).outbox_id
@@ -136,12 +135,12 @@ def test_pruning_the_outbox_deletes_old_finished_rows_and_no_owed_one(db: sqlite
     outbox.give_up(db, given_up, "gone", NOON)
     outbox.note_receipt(db, recent, "901", NOON + 10)
     outbox.begin_stream(db, to_chat("a stream that a kill cut off"), NOON)
-    assert outbox.prune(db, done_before=NOON + 10) == 3
+    assert outbox.prune(db, done_before=NOON + 10, limit=10) == 3
     left = {key for (key,) in db.execute("SELECT delivery_key FROM outbox")}
     assert left == {"recent", "owed", "trying"}
 
 
-def test_a_lone_surrogate_in_an_answer_or_an_error_costs_one_character(db: sqlite3.Connection) -> None:
+def test_a_lone_surrogate_in_an_answer_or_an_error_costs_one_character(db: Db) -> None:
     owed = Owed("k1", "telegram", "main", "42", '{"text": "\ud83d"}')
     row = owe(db, owed)
     assert row.owed.body == '{"text": "\N{REPLACEMENT CHARACTER}"}'

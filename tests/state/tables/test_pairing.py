@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hermes_trio.base.errors import StoreDamaged, StoreUnusable
 from hermes_trio.base.world import World
 from hermes_trio.state.db.database import open_database
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.db.opening import Connections, connect_reading, open_connections
 from hermes_trio.state.tables import pairing
@@ -30,18 +31,18 @@ CODES = st.text(ALPHABET, min_size=8, max_size=8)
 HOUR = 3600.0
 
 
-def asks(db: sqlite3.Connection, code: str = CODE, *, at: float = NOON, user: str = "42") -> bool:
+def asks(db: Db, code: str = CODE, *, at: float = NOON, user: str = "42") -> bool:
     return pairing.ask(db, replace(KIM, user_id=user, at=at), sealed(code))
 
 
-def tries(db: sqlite3.Connection, *codes: str, at: float = NOON) -> list[int]:
+def tries(db: Db, *codes: str, at: float = NOON) -> list[int]:
     """Enter wrong codes one after the other; return the attempts left after each."""
     answers = [pairing.approve(db, code, at) for code in codes]
     assert all(isinstance(answer, WrongCode) for answer in answers)
     return [answer.attempts_left for answer in answers if isinstance(answer, WrongCode)]
 
 
-def test_a_person_is_approved_once_by_the_code_they_were_shown(db: sqlite3.Connection) -> None:
+def test_a_person_is_approved_once_by_the_code_they_were_shown(db: Db) -> None:
     assert asks(db) is True
     assert pairing.is_paired(db, "telegram", ["42"]) is False
     assert pairing.waiting(db, NOON) == [KIM]
@@ -55,7 +56,7 @@ def test_a_person_is_approved_once_by_the_code_they_were_shown(db: sqlite3.Conne
     assert pairing.approve(db, CODE, NOON + 61) == WrongCode(4, None), "a code counts once"
 
 
-def test_a_code_is_valid_for_exactly_an_hour(db: sqlite3.Connection) -> None:
+def test_a_code_is_valid_for_exactly_an_hour(db: Db) -> None:
     asks(db)
     assert len(pairing.waiting(db, NOON + HOUR - 0.001)) == 1
     assert pairing.waiting(db, NOON + HOUR) == []
@@ -63,13 +64,13 @@ def test_a_code_is_valid_for_exactly_an_hour(db: sqlite3.Connection) -> None:
     assert pairing.approve(db, CODE, NOON + HOUR - 0.001) == KIM
 
 
-def test_a_corrected_clock_extends_no_code(db: sqlite3.Connection) -> None:
+def test_a_corrected_clock_extends_no_code(db: Db) -> None:
     asks(db, at=NOON + 24 * HOUR)
     assert tries(db, CODE, at=NOON) == [4]
 
 
 def test_a_second_request_gets_a_new_code_after_ten_minutes(
-    db: sqlite3.Connection,
+    db: Db,
 ) -> None:
     asks(db)
     for later in (0, 1, 599.999):
@@ -81,7 +82,7 @@ def test_a_second_request_gets_a_new_code_after_ten_minutes(
 
 
 def test_waiting_strangers_are_limited_on_each_platform_separately(
-    db: sqlite3.Connection,
+    db: Db,
 ) -> None:
     assert [asks(db, user=user) for user in "1234"] == [True, True, True, False]
     assert asks(db, user="2", at=NOON + 700) is True, "a second request takes no second place"
@@ -91,7 +92,7 @@ def test_waiting_strangers_are_limited_on_each_platform_separately(
     assert people.fetchall() == [("2",), ("4",)], "expired requests are deleted"
 
 
-def test_five_wrong_codes_lock_approval_for_an_hour_even_for_the_right_code(db: sqlite3.Connection) -> None:
+def test_five_wrong_codes_lock_approval_for_an_hour_even_for_the_right_code(db: Db) -> None:
     asks(db)
     assert tries(db, *["WRONG222"] * 4) == [4, 3, 2, 1]
     assert pairing.approve(db, "WRONG222", NOON + 10) == WrongCode(0, NOON + 10 + HOUR)
@@ -102,7 +103,7 @@ def test_five_wrong_codes_lock_approval_for_an_hour_even_for_the_right_code(db: 
     assert isinstance(pairing.approve(db, "EFGH6789", NOON + 10 + HOUR), Person)
 
 
-def test_a_right_code_or_an_hour_without_a_wrong_one_resets_the_count(db: sqlite3.Connection) -> None:
+def test_a_right_code_or_an_hour_without_a_wrong_one_resets_the_count(db: Db) -> None:
     asks(db)
     assert tries(db, *["WRONG222"] * 4) == [4, 3, 2, 1]
     assert pairing.approve(db, CODE, NOON) == KIM
@@ -110,13 +111,13 @@ def test_a_right_code_or_an_hour_without_a_wrong_one_resets_the_count(db: sqlite
     assert tries(db, "WRONG222", at=NOON + HOUR) == [4]
 
 
-def test_a_lock_with_a_time_in_the_future_does_not_last_longer(db: sqlite3.Connection) -> None:
+def test_a_lock_with_a_time_in_the_future_does_not_last_longer(db: Db) -> None:
     tries(db, *["WRONG222"] * 5, at=NOON + 1000 * HOUR)
     asks(db)
     assert pairing.approve(db, CODE, NOON) == KIM
 
 
-def test_revoking_removes_the_approval_and_the_code(db: sqlite3.Connection) -> None:
+def test_revoking_removes_the_approval_and_the_code(db: Db) -> None:
     assert pairing.revoke(db, "telegram", "42") is False
     asks(db)
     assert pairing.revoke(db, "telegram", "42") is True
@@ -131,7 +132,7 @@ def test_revoking_removes_the_approval_and_the_code(db: sqlite3.Connection) -> N
     assert pairing.revoke(db, "telegram", "42") is False
 
 
-def test_a_revoked_person_can_ask_and_be_approved_again(db: sqlite3.Connection) -> None:
+def test_a_revoked_person_can_ask_and_be_approved_again(db: Db) -> None:
     for _ in range(2):
         assert asks(db) is True
         assert pairing.approve(db, CODE, NOON) == KIM
@@ -151,16 +152,14 @@ def test_a_code_has_eight_characters_that_are_not_confused() -> None:
 
 
 @given(right=CODES, other=CODES)
-def test_only_the_code_that_was_shown_is_approved(
-    shared_db: sqlite3.Connection, right: str, other: str
-) -> None:
+def test_only_the_code_that_was_shown_is_approved(shared_db: Db, right: str, other: str) -> None:
     with undone(shared_db) as db:
         asks(db, right)
         assert isinstance(pairing.approve(db, other, NOON), Person) is (other == right)
 
 
 @given(text=st.text(st.characters(exclude_categories=[]), max_size=20))
-def test_any_typed_text_is_at_most_a_wrong_code(shared_db: sqlite3.Connection, text: str) -> None:
+def test_any_typed_text_is_at_most_a_wrong_code(shared_db: Db, text: str) -> None:
     with undone(shared_db) as db:
         asks(db)
         if text != CODE:
@@ -208,7 +207,7 @@ def test_a_decision_is_visible_at_once_to_a_running_gateway(tmp_path: Path) -> N
         asks(gateway.writing, user="43")
 
 
-def _approve_and_break(db: sqlite3.Connection) -> None:
+def _approve_and_break(db: Db) -> None:
     assert pairing.approve(db, CODE, NOON) == KIM
     db.execute("INSERT INTO pairing_mistakes VALUES (NULL)")
 

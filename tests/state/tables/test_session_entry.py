@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.base.errors import InvalidId
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import sessions
 from hermes_trio.state.tables.session_entry import Mark, SessionEntry, Usage, parse_time
 from tests.state.rows import KEY, KIM, NOON, undone
@@ -48,9 +48,7 @@ FIELDS = [*GOOD.to_dict(), "memory_flushed", "is_fresh_reset"]
 
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
-def test_a_session_dict_with_any_field_values_is_read_or_refused(
-    shared_db: sqlite3.Connection, data: st.DataObject
-) -> None:
+def test_a_session_dict_with_any_field_values_is_read_or_refused(shared_db: Db, data: st.DataObject) -> None:
     bad = data.draw(
         st.dictionaries(st.sampled_from(FIELDS), huge | scalars | anything, min_size=1, max_size=4)
     )
@@ -63,9 +61,7 @@ def test_a_session_dict_with_any_field_values_is_read_or_refused(
 
 @settings(max_examples=200, deadline=None)
 @given(value=anything)
-def test_from_dict_of_any_value_reads_it_or_raises_value_error(
-    shared_db: sqlite3.Connection, value: object
-) -> None:
+def test_from_dict_of_any_value_reads_it_or_raises_value_error(shared_db: Db, value: object) -> None:
     try:
         entry = SessionEntry.from_dict(value)
     except ValueError:
@@ -73,7 +69,7 @@ def test_from_dict_of_any_value_reads_it_or_raises_value_error(
     assert_it_is_sound(shared_db, entry)
 
 
-def assert_it_is_sound(shared_db: sqlite3.Connection, entry: SessionEntry) -> None:
+def assert_it_is_sound(shared_db: Db, entry: SessionEntry) -> None:
     """Assert that an entry can be written as JSON, read back unchanged, and stored."""
     written = json.loads(json.dumps(entry.to_dict(), allow_nan=False))
     again = SessionEntry.from_dict(written)

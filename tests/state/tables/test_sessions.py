@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hermes_trio.base.errors import InvalidId
 from hermes_trio.base.messages import SessionSource
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.rules import settle
 from hermes_trio.state.tables import approvals, outbox, processes, sessions, transcript, turns
 from hermes_trio.state.tables.approvals import ApprovalRow
@@ -27,6 +28,7 @@ from tests.state.rows import (
     scans,
     session,
     state_of,
+    texts,
     the_session,
     to_chat,
     turn,
@@ -35,10 +37,15 @@ from tests.state.rows import (
 
 times = st.floats(0, 4e9, allow_nan=False)
 counts = st.integers(0, 2**62)
-texts = st.text(max_size=20)
-optional = st.none() | texts
+any_text = texts(20)
+optional = st.none() | any_text
 sources = st.builds(
-    SessionSource, platform=texts, chat_id=texts, user_id=optional, user_name=optional, thread_id=optional
+    SessionSource,
+    platform=any_text,
+    chat_id=any_text,
+    user_id=optional,
+    user_name=optional,
+    thread_id=optional,
 )
 marks = st.builds(Mark, st.sampled_from(["resume_pending", "suspended"]), optional, st.none() | times)
 entries = st.builds(
@@ -50,21 +57,21 @@ entries = st.builds(
     origin=st.none() | sources,
     display_name=optional,
     platform=optional,
-    chat_type=texts,
+    chat_type=any_text,
     mark=st.none() | marks,
     auto_reset_reason=optional,
     reset_had_activity=st.booleans(),
     cuts_forgiven=counts,
     model_override=st.none()
-    | st.dictionaries(st.sampled_from(["model", "provider", "base_url"]), texts, min_size=1),
+    | st.dictionaries(st.sampled_from(["model", "provider", "base_url"]), any_text, min_size=1),
     usage=st.builds(Usage, counts, counts, counts, counts, counts, st.none() | st.floats(0, 1e9)),
 )
 
 
 @settings(max_examples=100, deadline=None)
-@given(entry=entries, ended=st.none() | st.tuples(times, texts))
+@given(entry=entries, ended=st.none() | st.tuples(times, any_text))
 def test_a_session_entry_is_read_back_unchanged(
-    shared_db: sqlite3.Connection, entry: SessionEntry, ended: tuple[float, str] | None
+    shared_db: Db, entry: SessionEntry, ended: tuple[float, str] | None
 ) -> None:
     if ended is not None:
         entry = replace(entry, mark=None, ended_at=ended[0], end_reason=ended[1])
@@ -75,7 +82,7 @@ def test_a_session_entry_is_read_back_unchanged(
         assert sessions.newest(db, limit=10) == [entry]
 
 
-def test_a_key_has_one_open_session_and_any_number_of_ended_ones(db: sqlite3.Connection) -> None:
+def test_a_key_has_one_open_session_and_any_number_of_ended_ones(db: Db) -> None:
     session(db, "s1", key="chat")
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         session(db, "s2", key="chat")
@@ -90,7 +97,7 @@ def test_a_key_has_one_open_session_and_any_number_of_ended_ones(db: sqlite3.Con
         session(db, "s3", key="another chat")
 
 
-def test_the_first_end_of_a_session_wins_and_removes_the_mark(db: sqlite3.Connection) -> None:
+def test_the_first_end_of_a_session_wins_and_removes_the_mark(db: Db) -> None:
     session(db, mark=Mark("suspended", "stuck", NOON))
     assert sessions.end(db, "s1", "suspended", NOON + 1) is True
     assert sessions.end(db, "s1", "idle", NOON + 2) is False
@@ -102,13 +109,13 @@ def test_the_first_end_of_a_session_wins_and_removes_the_mark(db: sqlite3.Connec
 @pytest.mark.parametrize(
     "bad", ["", "..", "a/b", "a\\b", "C:\\x", "a\0b", "-a", ".a", "nul.txt", "a" * 129, "a..b"]
 )
-def test_an_unsafe_session_id_is_never_stored(db: sqlite3.Connection, bad: str) -> None:
+def test_an_unsafe_session_id_is_never_stored(db: Db, bad: str) -> None:
     with pytest.raises(InvalidId):
         session(db, bad)
     assert sessions.newest(db, limit=10) == []
 
 
-def test_session_lists_are_ordered_by_use_or_by_mark(db: sqlite3.Connection) -> None:
+def test_session_lists_are_ordered_by_use_or_by_mark(db: Db) -> None:
     for number, (used, marked) in enumerate([(3, 30), (1, 10), (2, None), (2, 20)]):
         mark = None if marked is None else Mark("resume_pending", None, NOON + marked)
         session(db, f"s{number}", mark=mark, used_at=NOON + used)
@@ -126,7 +133,7 @@ def test_session_lists_are_ordered_by_use_or_by_mark(db: sqlite3.Connection) -> 
     assert {entry.session_id for entry in sessions.used_since(db, NOON + 3)} == {"s0", "suspended"}
 
 
-def test_usage_is_summed_and_an_unknown_cost_stays_unknown(db: sqlite3.Connection) -> None:
+def test_usage_is_summed_and_an_unknown_cost_stays_unknown(db: Db) -> None:
     session(db)
     sessions.add_usage(db, "s1", Usage(10, 5, 3, 2, last_prompt_tokens=18))
     assert the_session(db).usage == Usage(10, 5, 3, 2, 18, None)
@@ -137,9 +144,7 @@ def test_usage_is_summed_and_an_unknown_cost_stays_unknown(db: sqlite3.Connectio
 
 @pytest.mark.parametrize("bad", ["", "{", "[]", "17", '{"chat_id": 5}', '"text"', "null", "[" * 100_000])
 @pytest.mark.parametrize("column", ["origin", "model_override"])
-def test_an_unreadable_value_of_a_session_is_none_and_logged(
-    db: sqlite3.Connection, column: str, bad: str
-) -> None:
+def test_an_unreadable_value_of_a_session_is_none_and_logged(db: Db, column: str, bad: str) -> None:
     """One bad row must not break a list of sessions, or a start."""
     session(db, mark=Mark("resume_pending", None, NOON))
     db.execute(f"UPDATE sessions SET {column} = ?", (bad,))  # noqa: S608
@@ -153,7 +158,7 @@ def test_an_unreadable_value_of_a_session_is_none_and_logged(
         assert {entry["session"] for entry in logs} == {"s1"}
 
 
-def fill(db: sqlite3.Connection, session_id: str) -> None:
+def fill(db: Db, session_id: str) -> None:
     """Add rows of a session to every table that refers to sessions."""
     session(db, session_id, mark=Mark("resume_pending", "crash", NOON))
     cut = turn(db, session_id, run=f"{session_id} cut", ended=Outcome.CUT)
@@ -170,7 +175,7 @@ def fill(db: sqlite3.Connection, session_id: str) -> None:
     db.execute("UPDATE inbox SET state = 'of_turn', turn_id = ? WHERE inbox_id = ?", (cut, inbox_id))
 
 
-def test_deleting_a_session_deletes_all_its_rows_and_no_others(db: sqlite3.Connection) -> None:
+def test_deleting_a_session_deletes_all_its_rows_and_no_others(db: Db) -> None:
     fill(db, "s2")
     alone = everything(db)
     fill(db, "s1")
@@ -195,7 +200,7 @@ def test_deleting_a_session_deletes_all_its_rows_and_no_others(db: sqlite3.Conne
     assert db.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-def test_a_turn_with_open_messages_cannot_be_deleted(db: sqlite3.Connection) -> None:
+def test_a_turn_with_open_messages_cannot_be_deleted(db: Db) -> None:
     fill(db, "s1")
     with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
         sessions.delete(db, "s1")
@@ -214,6 +219,6 @@ def test_a_turn_with_open_messages_cannot_be_deleted(db: sqlite3.Connection) -> 
         "DELETE FROM outbox WHERE done_at < 1 OR (done_at IS NULL AND streamed AND attempted_at < 1)",
     ],
 )
-def test_frequent_statements_scan_no_whole_table(db: sqlite3.Connection, statement: str) -> None:
+def test_frequent_statements_scan_no_whole_table(db: Db, statement: str) -> None:
     """The database has one writer: everybody waits while it reads a hundred thousand rows to delete one."""
     assert scans(db, statement) == []

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import transcript
 from hermes_trio.state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 from hermes_trio.state.tables.turns import Outcome
 from tests.logs import capture_logs
-from tests.state.rows import NOON, session, turn, undone
+from tests.state.rows import NOON, session, texts, turn, undone
 
-texts = st.text(max_size=30) | st.just("a\0b")
-optional = st.none() | texts
-calls = st.lists(st.builds(ToolCall, texts, texts, texts), max_size=2).map(tuple)
+any_text = texts(30)
+optional = st.none() | any_text
+calls = st.lists(st.builds(ToolCall, any_text, any_text, any_text), max_size=2).map(tuple)
 cards = st.lists(
     st.builds(
         ToolCard,
-        texts,
-        texts,
-        texts,
-        texts,
-        st.dictionaries(texts, texts, max_size=2),
+        any_text,
+        any_text,
+        any_text,
+        any_text,
+        st.dictionaries(any_text, any_text, max_size=2),
         st.booleans(),
         st.booleans(),
         st.none() | st.floats(0, 1e6),
@@ -36,7 +36,7 @@ cards = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_a_transcript_row_is_read_back_unchanged(shared_db: sqlite3.Connection, data: st.DataObject) -> None:
+def test_a_transcript_row_is_read_back_unchanged(shared_db: Db, data: st.DataObject) -> None:
     with undone(shared_db) as db:
         session(db)
         turn_id = data.draw(st.none() | st.just(turn(db, run="the run")))
@@ -44,7 +44,7 @@ def test_a_transcript_row_is_read_back_unchanged(shared_db: sqlite3.Connection, 
             st.builds(
                 TranscriptRow,
                 role=st.sampled_from(["user", "assistant", "tool", "system"]),
-                content=texts,
+                content=any_text,
                 created_at=st.floats(0, 4e9),
                 turn_id=st.just(turn_id),
                 run_id=st.just("the run" if turn_id else None),
@@ -61,13 +61,12 @@ def test_a_transcript_row_is_read_back_unchanged(shared_db: sqlite3.Connection, 
                 marker=st.none(),
             )
         )
-        row_id = transcript.append(db, "s1", row)
+        transcript.append(db, "s1", row)
         [stored] = transcript.load(db, "s1")
-        assert stored.id == row_id
-        assert stored == replace(row, id=row_id)
+        assert stored == replace(row, id=stored.id)
 
 
-def test_transcript_rows_are_ordered_by_turn_and_place_not_by_insertion(db: sqlite3.Connection) -> None:
+def test_transcript_rows_are_ordered_by_turn_and_place_not_by_insertion(db: Db) -> None:
     session(db)
     session(db, "s2")
     first = turn(db, run="r1", ended=Outcome.CUT)
@@ -96,7 +95,7 @@ def test_transcript_rows_are_ordered_by_turn_and_place_not_by_insertion(db: sqli
 
 
 def test_replacing_recovered_rows_is_idempotent_and_adds_new_ones(
-    db: sqlite3.Connection,
+    db: Db,
 ) -> None:
     session(db)
     turn_id, other = turn(db, run="r1", ended=Outcome.CUT), turn(db, run="r2", ended=Outcome.CUT)
@@ -121,10 +120,11 @@ def test_replacing_recovered_rows_is_idempotent_and_adds_new_ones(
     "bad", ["{", "17", "[{}]", '[{"id": 1, "name": "n", "arguments": "{}"}]', "[" * 10_000]
 )
 @pytest.mark.parametrize("column", ["tool_calls", "cards"])
-def test_unreadable_tool_calls_are_dropped_and_logged(db: sqlite3.Connection, column: str, bad: str) -> None:
+def test_unreadable_tool_calls_are_dropped_and_logged(db: Db, column: str, bad: str) -> None:
     session(db)
-    row_id = transcript.append(db, "s1", TranscriptRow("assistant", "I looked.", NOON))
+    transcript.append(db, "s1", TranscriptRow("assistant", "I looked.", NOON))
     transcript.append(db, "s1", TranscriptRow("user", "And?", NOON))
+    row_id = transcript.load(db, "s1")[0].id
     db.execute(f"UPDATE messages SET {column} = ? WHERE message_id = ?", (bad, row_id))  # noqa: S608
     with capture_logs() as logs:
         [said, asked] = transcript.load(db, "s1")
@@ -133,9 +133,10 @@ def test_unreadable_tool_calls_are_dropped_and_logged(db: sqlite3.Connection, co
     assert [(entry["message"], entry["column"]) for entry in logs] == [(row_id, column)]
 
 
-def test_a_lone_surrogate_costs_one_character_and_not_the_end_of_a_turn(db: sqlite3.Connection) -> None:
+@pytest.mark.parametrize("half", ["\ud83d", "\0"])
+def test_a_bad_character_costs_itself_and_not_the_end_of_a_turn(db: Db, half: str) -> None:
     session(db)
-    half, sign = "\ud83d", "\N{REPLACEMENT CHARACTER}"
+    sign = "\N{REPLACEMENT CHARACTER}"
     row = TranscriptRow(
         "assistant",
         f"so {half}",
@@ -153,8 +154,9 @@ def test_a_lone_surrogate_costs_one_character_and_not_the_end_of_a_turn(db: sqli
     [said, smile] = transcript.load(db, "s1")
     assert (said.content, said.reasoning, said.finish) == (f"so {sign}", sign, sign)
     assert (said.tool_call_id, said.tool_name, said.status) == (sign, sign, sign)
-    assert said.tool_calls == (ToolCall("c1", "terminal", sign),)
-    assert said.cards == (ToolCard("c1", sign, args={"path": sign}),)
+    stored = half if half == "\0" else sign  # JSON escapes a NUL
+    assert said.tool_calls == (ToolCall("c1", "terminal", stored),)
+    assert said.cards == (ToolCard("c1", stored, args={"path": stored}),)
     assert smile.content == "\N{GRINNING FACE}", "two surrogates are one character"
     assert transcript.search(db, half) == []
 
@@ -171,7 +173,7 @@ def test_a_lone_surrogate_costs_one_character_and_not_the_end_of_a_turn(db: sqli
     ],
 )
 def test_results_of_other_tools_are_found_in_their_session_alone(
-    db: sqlite3.Connection, row: TranscriptRow, has_other: bool
+    db: Db, row: TranscriptRow, has_other: bool
 ) -> None:
     for name in ("s1", "s2"):
         session(db, name)

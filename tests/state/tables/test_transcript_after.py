@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.gateway.turn.history_cache import CachedHistory, extended
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import transcript
 from hermes_trio.state.tables.transcript import TranscriptRow
 from tests.state.rows import session, turn, undone
@@ -15,7 +14,7 @@ from tests.state.rows import session, turn, undone
 STEPS = ("new turn", "append", "forget", "recover", "instruct", "read")
 
 
-def read(db: sqlite3.Connection, former: CachedHistory) -> tuple[CachedHistory, bool]:
+def read(db: Db, former: CachedHistory) -> tuple[CachedHistory, bool]:
     """Return the transcript, read after what is known of it; and True if only new rows were read."""
     rows, are_new = transcript.load_after(db, "s1", former.known)
     return extended(former, "s1", rows, are_new=are_new), are_new
@@ -24,7 +23,7 @@ def read(db: sqlite3.Connection, former: CachedHistory) -> tuple[CachedHistory, 
 @settings(max_examples=200, deadline=None)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=25), data=st.data())
 def test_new_rows_after_known_ones_are_the_whole_transcript(
-    shared_db: sqlite3.Connection, steps: list[str], data: st.DataObject
+    shared_db: Db, steps: list[str], data: st.DataObject
 ) -> None:
     with undone(shared_db) as db:
         session(db)
@@ -48,7 +47,7 @@ def test_new_rows_after_known_ones_are_the_whole_transcript(
             assert list(read(db, known)[0].rows) == transcript.load(db, "s1")
 
 
-def test_a_long_transcript_is_read_once(shared_db: sqlite3.Connection) -> None:
+def test_a_long_transcript_is_read_once(shared_db: Db) -> None:
     with undone(shared_db) as db:
         session(db)
         first = turn(db, run="first")

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import sessions, turns
 from hermes_trio.state.tables.turns import Outcome, Recovery, TurnRow
-from tests.state.rows import NOON, session, the_turn, turn, undone
+from tests.state.rows import NOON, session, texts, the_turn, turn, undone
 
 
-def test_a_turn_has_a_row_from_begin_to_end(db: sqlite3.Connection) -> None:
+def test_a_turn_has_a_row_from_begin_to_end(db: Db) -> None:
     session(db)
     turn_id = turns.begin(db, run_id="r1", session_id="s1", life="life-1", at=NOON)
     assert turns.get(db, turn_id) == TurnRow(turn_id, "r1", "s1", "life-1", NOON)
@@ -40,7 +41,7 @@ def test_a_turn_has_a_row_from_begin_to_end(db: sqlite3.Connection) -> None:
     assert turns.by_run(db, "r2") is None
 
 
-def test_a_second_running_turn_in_a_session_is_refused(db: sqlite3.Connection) -> None:
+def test_a_second_running_turn_in_a_session_is_refused(db: Db) -> None:
     session(db)
     session(db, "s2")
     first = turn(db, run="r1")
@@ -53,7 +54,7 @@ def test_a_second_running_turn_in_a_session_is_refused(db: sqlite3.Connection) -
     assert [found.run_id for found in turns.of_session(db, "s1")] == ["r1", "r4"]
 
 
-def test_a_run_id_is_unique_and_a_turn_needs_an_existing_session(db: sqlite3.Connection) -> None:
+def test_a_run_id_is_unique_and_a_turn_needs_an_existing_session(db: Db) -> None:
     session(db)
     turn(db, run="r1", ended=Outcome.ANSWERED)
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
@@ -64,7 +65,7 @@ def test_a_run_id_is_unique_and_a_turn_needs_an_existing_session(db: sqlite3.Con
 
 @pytest.mark.parametrize("first", Outcome)
 @pytest.mark.parametrize("second", Outcome)
-def test_the_first_end_of_a_turn_wins(db: sqlite3.Connection, first: Outcome, second: Outcome) -> None:
+def test_the_first_end_of_a_turn_wins(db: Db, first: Outcome, second: Outcome) -> None:
     session(db)
     turn_id = turn(db)
     assert turns.end(db, turn_id, first, NOON + 1, "first") == (first, "s1")
@@ -75,14 +76,14 @@ def test_the_first_end_of_a_turn_wins(db: sqlite3.Connection, first: Outcome, se
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_only_a_cut_turn_starts_a_recovery(db: sqlite3.Connection, outcome: Outcome) -> None:
+def test_only_a_cut_turn_starts_a_recovery(db: Db, outcome: Outcome) -> None:
     session(db)
     ended = the_turn(db, turn(db, ended=outcome))
     cut = outcome is Outcome.CUT
     assert (ended.recovery, ended.recovery_since) == ((Recovery.ARRIVING, NOON) if cut else (None, None))
 
 
-def test_a_recovery_based_on_an_outdated_row_is_not_stored(db: sqlite3.Connection) -> None:
+def test_a_recovery_based_on_an_outdated_row_is_not_stored(db: Db) -> None:
     session(db)
     seen = the_turn(db, turn(db, ended=Outcome.CUT))
     mine = replace(seen, recovery_attempts=1, recovery_bytes=100)
@@ -120,7 +121,7 @@ CUT, GOOD, OTHER = Outcome.CUT, Outcome.ANSWERED, Outcome.STOPPED
     ],
 )
 def test_lives_that_cut_a_session_are_counted_since_its_last_answered_turn(
-    db: sqlite3.Connection, history: list[tuple[str, Outcome | None]], count: int
+    db: Db, history: list[tuple[str, Outcome | None]], count: int
 ) -> None:
     session(db)
     session(db, "s2")
@@ -133,7 +134,7 @@ def test_lives_that_cut_a_session_are_counted_since_its_last_answered_turn(
     assert turns.lives_cut_in_a_row(db, "s2") == len(history), "other sessions are not forgiven"
 
 
-def test_cuts_after_forgiveness_are_counted(db: sqlite3.Connection) -> None:
+def test_cuts_after_forgiveness_are_counted(db: Db) -> None:
     session(db)
     turn(db, run="r1", life="l1", ended=CUT)
     sessions.forgive_cuts(db, "s1")
@@ -146,21 +147,21 @@ def test_cuts_after_forgiveness_are_counted(db: sqlite3.Connection) -> None:
     assert turns.lives_cut_in_a_row(db, "s1") == 1, "the running turn was cut after the others were forgiven"
 
 
-texts = st.text(max_size=20)
-optional = st.none() | texts
+any_text = texts(20)
+optional = st.none() | any_text
 
 
 @settings(max_examples=50, deadline=None)
 @given(
-    run=texts,
-    life=texts,
+    run=any_text,
+    life=any_text,
     reason=optional | st.just("half a character: \ud83d"),
     note=optional | st.just("\ud83d\ude00"),
     outcome=st.sampled_from(Outcome),
     recovery=st.none() | st.sampled_from(Recovery),
 )
 def test_any_text_of_a_turn_can_be_stored(
-    shared_db: sqlite3.Connection,
+    shared_db: Db,
     run: str,
     life: str,
     reason: str | None,
