@@ -1,20 +1,33 @@
 """`python -m bench NAME`: run a benchmark, and print a table.
 
-`all` runs them one after the other, in about an hour; `all --quick` runs those that find a broken promise, in
-about a minute. The options of both are those of `drain`.
+`all` runs them one after the other, in less than an hour without the programs of others, and says what it
+leaves out; `all --quick` runs those that find a broken promise, in some minutes. The options of both are
+those of `drain`.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
 from . import core, hosts, sandbox_cost, start, storage, turn
-from .stops import crash, drain, report
+from .comparison import cancel, crash, drain, memory, report, traffic
 from .web import all_figures, sessions
 
-COMPARISONS: dict[str, Callable[[Sequence[str]], int]] = {"crash": crash.main, "drain": drain.main}
-"""Benchmarks that find broken promises, and take options."""
+COMPARISONS: dict[str, Callable[[Sequence[str]], int]] = {
+    "drain": drain.main,
+    "crash": crash.main,
+    "cancel": cancel.main,
+    "traffic": traffic.main,
+    "memory": memory.main,
+}
+"""Benchmarks that compare programs, and take options."""
+PROMISES = ("drain", "crash", "cancel")
+"""Those of them that find broken promises."""
+LONG = ("growth",)
+"""Benchmarks that take too long to be one of all."""
+ALL_ROUNDS = "3"
 OTHERS: dict[str, Callable[[], int]] = {
     "core": core.main,
     "growth": sessions.main,
@@ -29,6 +42,7 @@ OTHERS: dict[str, Callable[[], int]] = {
 
 def main() -> int:
     """Run the benchmark that the command line names, and return the exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the blocks end what they have started
     name, *options = sys.argv[1:] or [""]
     if name in COMPARISONS:
         return COMPARISONS[name](options)
@@ -44,12 +58,17 @@ def main() -> int:
 
 
 def _run_all(options: Sequence[str]) -> int:
-    if "--quick" in options:
-        print(f"Left out: {', '.join(OTHERS)}; they measure, and find no broken promise.")
-    else:
-        for run in OTHERS.values():
-            run()
-    return max(compare(options) for compare in COMPARISONS.values())
+    chosen: Sequence[str] = PROMISES
+    others: Sequence[str] = ()
+    if "--quick" not in options:
+        chosen, others = list(COMPARISONS), [name for name in OTHERS if name not in LONG]
+        options = (*options, *(() if "--rounds" in options else ("--rounds", ALL_ROUNDS)))
+    left_out = sorted({*COMPARISONS, *OTHERS} - {*chosen, *others})
+    left_out += [] if "--peers" in options else ["the programs of others (--peers)"]
+    print(f"Left out: {', '.join(left_out)}.")
+    for name in others:
+        OTHERS[name]()
+    return max(COMPARISONS[name](options) for name in chosen)
 
 
 if __name__ == "__main__":  # a child process of a benchmark imports this module and must not start one

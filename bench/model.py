@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -12,6 +11,8 @@ import trio
 from hermes_trio.host.loop.open_files import raise_open_files
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import RecordedRequest, open_model_server
+
+from .server_process import server_process
 
 END = "That is all."
 _SENTENCE = "The sea is wide and deep and older than all who sail on it. " * 3 + END
@@ -28,14 +29,8 @@ REPLIES = {
 @contextmanager
 def model_server() -> Iterator[str]:
     """Run a model server in a process of its own during the block, and yield its address."""
-    here, there = multiprocessing.get_context("spawn").Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=_serve_models, args=(there,))
-    process.start()
-    try:
-        yield here.recv()
-    finally:
-        process.terminate()
-        process.join()
+    with server_process(_serve_models) as (_, pipe):
+        yield pipe.recv()
 
 
 def _serve_models(pipe: Connection) -> None:

@@ -9,7 +9,10 @@ user:
 - `close ...` is answered in part, and its connection is closed;
 - `words RATE SECONDS ...` is answered, from the call of `begin_words` on, with so many words per second for
   so many seconds;
-- `call NAME ARGUMENTS` calls this tool, and is answered at once when its result is there;
+- `tool NAME FIELD KIND NUMBER ...` calls this tool with a command of this kind that does not end (see
+  `COMMANDS`) in this field of its arguments; it is answered at once when its result is there, or once
+  `release` was called;
+- `day ...` is answered at once, and compared with the request before it;
 - every other text is answered at once.
 
 An answer to a text in brackets ends with `end of` and the text, by which it is found in later requests.
@@ -19,24 +22,35 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import trio
 
+from .server_process import server_process
 from .word_writer import WordWriter
 
 WORDS = "The sea is wide and deep and older than all who sail on it. " * 3
 PIECES = [WORDS[at : at + 9] for at in range(0, len(WORDS), 9)]
-_TEXT = re.compile(r"\[\[((?:until|held|close|words|call|recall|quick) [^\]]+)\]\]")
+_TEXT = re.compile(r"\[\[((?:until|held|close|words|tool|recall|quick|day) [^\]]+)\]\]")
 _END = re.compile(r"end of \[\(([^)]+)\)\]")
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+COMMANDS = {
+    "deaf": "trap '' TERM INT HUP; sleep 86399 {number}; :",
+    "loud": "trap '' TERM INT HUP; yes {number}",
+    "forks": (
+        'python3 -c "import os; os.fork() or (os.setsid(), os.fork()); '
+        "os.execlp('sleep', 'sleep', '86399', '{number}')\""
+    ),
+}
+"""Commands that do not end: one ignores signals, one floods its output, and one leaves its group. Each of
+their processes has the number among its arguments."""
 _USAGE = {"prompt_tokens": 70, "completion_tokens": 30, "total_tokens": 100}
 
 
@@ -52,6 +66,11 @@ class ModelTimes(NamedTuple):
     messages: int
     number: int = 1
     """The number of requests with this text so far."""
+    size: int = 0
+    """The bytes of its body."""
+    repeated: float = 0.0
+    """The share of its tools and messages that is, from the first character on, that of the request before
+    it; only for `day`."""
     asked_before: Mapping[str, int] = {}
     """The texts in the request, and how often each of them is there."""
     answered_before: Mapping[str, int] = {}
@@ -78,6 +97,11 @@ class ScriptedModel:
         asked: int = self._told("asked")
         return asked
 
+    def seen(self) -> dict[str, ModelTimes]:
+        """As `times`, but forget nothing."""
+        seen: dict[str, ModelTimes] = self._told("seen")
+        return seen
+
     def begin_words(self) -> None:
         """Begin the words of all answers that wait for it."""
         self._told("words")
@@ -99,16 +123,8 @@ class ScriptedModel:
 @contextmanager
 def scripted_model() -> Iterator[ScriptedModel]:
     """Run a model server during the block."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_serve_model, args=(there,))
-    process.start()
-    try:
-        assert process.pid is not None
-        yield ScriptedModel(process.pid, here.recv(), here)
-    finally:
-        process.terminate()
-        process.join()
+    with server_process(_serve_model) as (pid, pipe):
+        yield ScriptedModel(pid, pipe.recv(), pipe)
 
 
 def _serve_model(pipe: Connection) -> None:
@@ -123,6 +139,7 @@ class _Server:
         self._times: dict[str, ModelTimes] = {}
         self._writer = WordWriter(lambda word: _chunk({"content": word}))
         self._released = trio.Event()
+        self._prompt = ""
 
     async def run(self) -> None:
         """Serve, and tell the process of the benchmark the port first."""
@@ -140,6 +157,8 @@ class _Server:
                 case "times":
                     self._pipe.send(self._times)
                     self._times = {}
+                case "seen":
+                    self._pipe.send(self._times)
                 case "words":
                     self._writer.begin()
                     self._pipe.send(None)
@@ -183,7 +202,9 @@ class _Server:
         messages = asked["messages"]
         text, is_marked = _text_of(messages)
         number = self._times[text].number + 1 if text in self._times else 1
-        self._times[text] = ModelTimes(head_at, body_at, time.monotonic(), len(messages), number)
+        decoded_at, size = time.monotonic(), len(body)
+        repeated = self._repeated(asked) if text.startswith("day ") else 0.0
+        self._times[text] = ModelTimes(head_at, body_at, decoded_at, len(messages), number, size, repeated)
         if is_marked:
             whole = "\n".join(map(_content, messages))
             self._times[text] = self._times[text]._replace(
@@ -192,7 +213,7 @@ class _Server:
         ending = f"end of [({text})]" if is_marked else ""
         if not asked.get("stream"):
             await stream.send_all(_whole_answer(WORDS + ending))
-        elif text.startswith("call ") and messages[-1]["role"] != "tool":
+        elif text.startswith("tool ") and messages[-1]["role"] != "tool" and not self._released.is_set():
             await stream.send_all(_HEAD + _call(text) + _last("tool_calls"))
         elif not await self._write(stream, text, ending):
             self._note(text, closed=time.monotonic())
@@ -217,6 +238,12 @@ class _Server:
                 return False
         await stream.send_all(_REST + (_chunk({"content": ending}) if ending else b"") + _last("stop"))
         return True
+
+    def _repeated(self, asked: Mapping[str, Any]) -> float:
+        """Return the share of this prompt, from its begin on, with which the one before it began too."""
+        before, self._prompt = self._prompt, json.dumps(asked.get("tools")) + json.dumps(asked["messages"])
+        pairs = zip(before, self._prompt, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) / len(self._prompt)
 
     def _note(self, text: str, **changed: Any) -> None:
         if text in self._times:  # not forgotten meanwhile
@@ -278,8 +305,9 @@ def _last(reason: str) -> bytes:
 
 
 def _call(text: str) -> bytes:
-    _, name, arguments = text.split(" ", 2)
-    function = {"name": name, "arguments": arguments}
+    _, name, field, kind, number, *_ = text.split()
+    arguments = {field: COMMANDS[kind].replace("{number}", number)}
+    function = {"name": name, "arguments": json.dumps(arguments)}
     return _chunk(
         {
             "role": "assistant",

@@ -17,11 +17,11 @@ LONGEST = 1200.0
 
 def python_environment(name: str, *packages: str) -> Path:
     """Return the directory of programs of an environment with these packages."""
-    place = _cache() / name
+    place = cached(name)
     programs = place / "bin"
     if not (place / "made").exists():
-        _run(sys.executable, "-m", "venv", str(place))
-        _run(str(programs / "python"), "-m", "pip", "install", "--quiet", *packages)
+        run_command(sys.executable, "-m", "venv", str(place))
+        run_command(str(programs / "python"), "-m", "pip", "install", "--quiet", *packages)
         (place / "made").touch()
     return programs
 
@@ -29,22 +29,26 @@ def python_environment(name: str, *packages: str) -> Path:
 def node_environment(name: str, *packages: str) -> Path:
     """Return the directory of programs of an environment with these packages, and with a Node of its own if
     `node` is one of them."""
-    place = _cache() / name
+    place = cached(name)
     if not (place / "made").exists():
         place.mkdir(parents=True, exist_ok=True)
         options = ("--no-audit", "--no-fund", "--silent", "--force", "--prefix", str(place))
         for package in packages:
-            _run("npm", "install", *options, package)
+            run_command("npm", "install", *options, package)
         (place / "made").touch()
     return place / "node_modules" / ".bin"
 
 
-def _cache() -> Path:
+def cached(name: str) -> Path:
+    """Return a path in the cache."""
     named = os.environ.get("HERMES_BENCH_CACHE")
-    return Path(named) if named else Path("~/.cache/hermes-trio-bench").expanduser()
+    place = Path(named) if named else Path("~/.cache/hermes-trio-bench").expanduser()
+    place.mkdir(parents=True, exist_ok=True)
+    return place / name
 
 
-def _run(*command: str) -> None:
+def run_command(*command: str) -> None:
+    """Run a command that makes something. Raises `Unavailable` if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
     except (OSError, subprocess.TimeoutExpired) as error:

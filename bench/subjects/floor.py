@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import trio
 
 from . import floor_program
-from .subject import Program, Subject
+from .subject import Program, Start, Subject
 
 
 class Floor(Subject):
@@ -16,11 +17,13 @@ class Floor(Subject):
 
     name = "floor"
     stores = False
+    cannot: Mapping[str, str] = {"tools": "it has no tools", "platform": "it has no platforms"}
 
     def prepare(self) -> str:
         """Return the version of Trio."""
         return f"trio {trio.__version__}"
 
-    def program(self, home: Path, port: int, model: int, grace: float) -> Program:
+    def program(self, start: Start) -> Program:
         """Return the bare program."""
-        return Program([sys.executable, str(Path(floor_program.__file__)), str(port), str(model), str(grace)])
+        given = [str(start.port), str(start.model), str(start.grace)]
+        return Program([sys.executable, str(Path(floor_program.__file__)), *given])

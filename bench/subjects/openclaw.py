@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from .environments import node_environment
-from .subject import KEY, Program, Subject
+from .subject import KEY, Program, Start, Subject
 
 VERSION, NODE = "2026.9.6", "24"
 
@@ -17,7 +16,11 @@ class Openclaw(Subject):
     """An assistant with many chats, written for Node."""
 
     name = "openclaw"
-    uncut = "it waits 315 s for running turns; only the unit of a systemd service shortens that"
+    tool = "exec command"
+    cannot: Mapping[str, str] = {
+        "cut": "it waits 315 s for running turns; only the unit of a systemd service shortens that",
+        "platform": "its Telegram channel takes no other address than that of the public server",
+    }
     settings = "any number of agents at once, no channels, no tools of others"
 
     def prepare(self) -> str:
@@ -25,10 +28,10 @@ class Openclaw(Subject):
         self._programs = node_environment(f"openclaw-{VERSION}", f"node@{NODE}", f"openclaw@{VERSION}")
         return VERSION
 
-    def program(self, home: Path, port: int, model: int, grace: float) -> Program:
+    def program(self, start: Start) -> Program:
         """Return its gateway in the foreground."""
         provider = {
-            "baseUrl": f"http://127.0.0.1:{model}/v1",
+            "baseUrl": f"http://127.0.0.1:{start.model}/v1",
             "apiKey": "k",
             "api": "openai-completions",
             "models": [{"id": "bench", "name": "bench", "contextWindow": 128000, "maxTokens": 8192}],
@@ -36,7 +39,7 @@ class Openclaw(Subject):
         config = {
             "gateway": {
                 "mode": "local",
-                "port": port,
+                "port": start.port,
                 "bind": "loopback",
                 "auth": {"mode": "token", "token": KEY},
                 "http": {"endpoints": {"chatCompletions": {"enabled": True}}},
@@ -51,10 +54,10 @@ class Openclaw(Subject):
             },
             "update": {"checkOnStart": False},
         }
-        path = home / "openclaw.json"
+        path = start.home / "openclaw.json"
         path.write_text(json.dumps(config), encoding="utf-8")
         environ = {
-            "OPENCLAW_STATE_DIR": str(home / "state"),
+            "OPENCLAW_STATE_DIR": str(start.home / "state"),
             "OPENCLAW_CONFIG_PATH": str(path),
             "OPENCLAW_GATEWAY_TOKEN": KEY,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,6 +45,22 @@ class Unavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """How a program is to be started."""
+
+    home: Path
+    """Its own directory, new or used."""
+    port: int
+    """Where it serves."""
+    model: int
+    """The port of its model."""
+    grace: float
+    """The seconds for which turns may go on when it is stopped."""
+    telegram: int | None = None
+    """The port of the chat platform that it connects to; None for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A program as it is started."""
 
@@ -56,8 +73,10 @@ class Subject(ABC):
 
     name: str
     ready_path = "/health"
-    uncut = ""
-    """The reason if the program cannot be made to cut turns."""
+    cannot: Mapping[str, str] = {}
+    """What it cannot be made to do, with the reason: `cut` turns, run `tools`, connect to a `platform`."""
+    tool = "terminal command"
+    """Its tool for commands, and the argument that takes the command."""
     settings = ""
     """Settings that were changed in its favour."""
     stores = True
@@ -68,9 +87,8 @@ class Subject(ABC):
         return ""
 
     @abstractmethod
-    def program(self, home: Path, port: int, model: int, grace: float) -> Program:
-        """Write the configuration into a new or used home, and return the program. It serves on `port`, asks
-        the model on that port, and lets turns end for `grace` seconds when it is stopped."""
+    def program(self, start: Start) -> Program:
+        """Write the configuration into the home, and return the program."""
 
     def headers(self, session: str) -> Mapping[str, str]:
         """Return the headers of a request in this session."""
@@ -80,17 +98,19 @@ class Subject(ABC):
         """Return what the body of a request in this session has beside its messages."""
         return {}
 
+    def run_body(self, session: str, text: str) -> Mapping[str, Any] | None:
+        """Return the body that begins a run at `/v1/runs`, which `/v1/runs/ID/stop` stops. None means that
+        there is no such thing, and a turn is stopped by closing the connection of its client."""
+        return None
+
+    def phases(self, home: Path) -> Mapping[str, float]:
+        """Return the milliseconds from the request of a stop to the end of each phase, if it reports them."""
+        return {}
+
     def request(self, session: str, text: str) -> bytes:
         """Return a request for an answer as a stream."""
         asked = {"model": "bench", "stream": True, "messages": [{"role": "user", "content": text}]}
-        body = json.dumps({**asked, **self.body(session)}).encode()
-        lines = [
-            f"POST {COMPLETIONS} HTTP/1.1",
-            *("Host: 127.0.0.1", f"Authorization: Bearer {KEY}", "Content-Type: application/json"),
-            *(f"{name}: {value}" for name, value in self.headers(session).items()),
-            f"Content-Length: {len(body)}",
-        ]
-        return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+        return post(COMPLETIONS, {**asked, **self.body(session)}, self.headers(session))
 
     @contextmanager
     def home(self) -> Iterator[Path]:
@@ -99,18 +119,26 @@ class Subject(ABC):
             yield Path(name)
 
     @contextmanager
-    def life(self, home: Path, model: int, grace: float) -> Iterator[Life]:
+    def life(
+        self,
+        home: Path,
+        model: int,
+        grace: float,
+        *,
+        telegram: int | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Iterator[Life]:
         """Run the program from its readiness on, for the block. Raises `Unavailable`."""
-        port, marker = free_port(), uuid.uuid4().hex
-        program = self.program(home, port, model, grace)
-        environ = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environ |= {**QUIET, "HOME": str(home), MARKER: marker, **program.environ}
+        port, marker = free_port(), str(uuid.uuid4().int)[:15]
+        program = self.program(Start(home, port, model, grace, telegram))
+        variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        variables |= {**QUIET, "HOME": str(home), MARKER: marker, **program.environ, **(environ or {})}
         with (home / "bench-output.txt").open("ab") as output:
             began = time.monotonic()
             process = subprocess.Popen(
                 program.command,
                 cwd=home,
-                env=environ,
+                env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -118,7 +146,7 @@ class Subject(ABC):
             )
             try:
                 _wait_until_ready(process, port, self.ready_path, home)
-                yield Life(self, process, port, marker, time.monotonic() - began)
+                yield Life(self, home, process, port, marker, began, time.monotonic() - began)
             finally:
                 process.kill()
                 process.wait()
@@ -132,9 +160,12 @@ class Life:
     """A program that runs and is ready."""
 
     subject: Subject
+    home: Path
     process: subprocess.Popen[bytes]
     port: int
     marker: str
+    began: float
+    """The time of its start, on the monotonic clock."""
     started_in: float
     """Seconds from its start until it was ready."""
 
@@ -154,6 +185,33 @@ class Life:
     def children(self) -> list[str]:
         """Return the names of the processes that came of it and run, without itself."""
         return [one.name() for one in _marked(self.marker) if one.pid != self.pid]
+
+    def command_number(self, number: int) -> str:
+        """Return a number for a command of its tools; it stands in the arguments of each of its processes,
+        because a program may start commands with variables of its own choice."""
+        return f"0.{self.marker}{number:04}"
+
+    def commands(self) -> set[str]:
+        """Return the numbers of the commands that run."""
+        of_this = re.compile(rf"\x000\.{self.marker}\d{{4}}\x00".encode())
+        return {found.decode()[1:-1] for line in _command_lines() for found in of_this.findall(line)}
+
+    def tree(self) -> list[psutil.Process]:
+        """Return itself and its descendants."""
+        itself = psutil.Process(self.pid)
+        return [itself, *itself.children(recursive=True)]
+
+
+def post(path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> bytes:
+    """Return a request with a body."""
+    data = json.dumps(body).encode()
+    lines = [
+        f"POST {path} HTTP/1.1",
+        *("Host: 127.0.0.1", f"Authorization: Bearer {KEY}", "Content-Type: application/json"),
+        *(f"{name}: {value}" for name, value in (headers or {}).items()),
+        f"Content-Length: {len(data)}",
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 
 def free_port() -> int:
@@ -181,9 +239,23 @@ def _wait_until_ready(process: subprocess.Popen[bytes], port: int, path: str, ho
 
 
 def _marked(marker: str) -> list[psutil.Process]:
+    """Return the processes with the marker in their environment or in their arguments."""
     found = []
     for one in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            if one.environ().get(MARKER) == marker and one.status() != psutil.STATUS_ZOMBIE:
+            if one.status() != psutil.STATUS_ZOMBIE and _has_marker(one, marker):
                 found.append(one)
     return found
+
+
+def _has_marker(one: psutil.Process, marker: str) -> bool:
+    if any(marker in argument for argument in one.cmdline()):
+        return True
+    named: str | None = one.environ().get(MARKER)
+    return named == marker
+
+
+def _command_lines() -> Iterator[bytes]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes()

@@ -2,12 +2,14 @@
 
 It keeps its sessions in the file `sessions.json` of its directory. The fault is `none`, `late SECONDS`,
 `loses` (it forgets the turns), `doubles` (it keeps them twice), `repeats` (its next life runs a finished turn
-again), or `orphan` (it leaves a process).
+again), `orphan` (it leaves a process), `hides` (it leaves one without variables, as a command of its tools
+may be), or `clings SECONDS` (it keeps the connection to the model so long after that of the client).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import trio
 
+MARKER = "HERMES_BENCH_LIFE"
 STORE = Path("sessions.json")
 HEALTHY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -49,9 +52,19 @@ class Program:
             before = self.sessions.get(session, [])
             asked = [*before, {"role": "user", "content": content}]
             self.store(session, "user", content)
+            if self.fault == "clings" and "[[held" in content:
+                await self.cling(asked, stream)
+                return
             answer = await self.ask(asked, stream)
             words = re.findall(r'"content": "(.*?)"', answer.decode())
             self.store(session, "assistant", "".join(words))
+
+    async def cling(self, asked: list[dict[str, str]], stream: trio.SocketStream) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.ask, asked, None)
+            await stream.receive_some(1)
+            await trio.sleep(float(self.given[0]))
+            nursery.cancel_scope.cancel()
 
     async def ask(self, messages: list[dict[str, str]], stream: trio.SocketStream | None) -> bytes:
         body = json.dumps({"stream": True, "messages": messages}).encode()
@@ -78,6 +91,9 @@ class Program:
             await trio.sleep(float(self.given[0]))
         if self.fault == "orphan":
             subprocess.Popen(["sleep", "30"], start_new_session=True)
+        if self.fault == "hides":
+            number = f"0.{os.environ[MARKER]}0000"
+            subprocess.Popen(["sleep", "30", number], env={}, start_new_session=True)
 
 
 async def until(stream: trio.SocketStream, end: bytes, copy: trio.SocketStream | None = None) -> bytes:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.comparison.stop import Stop, Stopped, measure
 from bench.scripted_model import ScriptedModel, scripted_model
-from bench.stops.stop import Stop, Stopped, measure
-from bench.subjects.subject import Program, Subject
+from bench.subjects.subject import Program, Start, Subject
 from tests.benchmarks import faulty_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the benchmark reads /proc")
@@ -26,9 +26,10 @@ class Faulty(Subject):
     def __init__(self, fault: str) -> None:
         self.fault = fault
 
-    def program(self, home: Path, port: int, model: int, grace: float) -> Program:
-        fault = f"{self.fault} finish" if grace else self.fault
-        return Program([sys.executable, str(Path(faulty_program.__file__)), str(port), str(model), fault])
+    def program(self, start: Start) -> Program:
+        fault = f"{self.fault} finish" if start.grace else self.fault
+        given = [str(start.port), str(start.model), fault]
+        return Program([sys.executable, str(Path(faulty_program.__file__)), *given])
 
     def headers(self, session: str) -> Mapping[str, str]:
         return {"X-Session": session}
@@ -48,7 +49,12 @@ def verdict(one: Stopped) -> tuple[int, int, int, int]:
 @pytest.mark.parametrize("stop", [FINISHING, CUT], ids=["finishing", "cut"])
 @pytest.mark.parametrize(
     ("fault", "found"),
-    [("none", (0, 0, 0, 0)), ("loses", (3, 0, 0, 0)), ("doubles", (0, 3, 0, 0)), ("orphan", (0, 0, 0, 1))],
+    [
+        ("none", (0, 0, 0, 0)),
+        ("loses", (3, 0, 0, 0)),
+        ("doubles", (0, 3, 0, 0)),
+        ("orphan", (0, 0, 0, 1)),
+    ],
 )
 def test_what_is_wrong_with_a_stop_is_found(
     model: ScriptedModel, stop: Stop, fault: str, found: tuple[int, ...]
@@ -56,6 +62,10 @@ def test_what_is_wrong_with_a_stop_is_found(
     one = measure(Faulty(fault), stop, model)
     assert verdict(one) == found
     assert one.whole == (3 if stop.finish else 0)
+
+
+def test_a_process_of_a_command_that_is_left_is_found(model: ScriptedModel) -> None:
+    assert verdict(measure(Faulty("hides"), CUT, model)) == (0, 0, 0, 1)
 
 
 def test_a_finished_turn_that_runs_again_is_found(model: ScriptedModel) -> None:

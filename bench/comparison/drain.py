@@ -3,6 +3,7 @@
     python -m bench drain                     # this gateway and the floor
     python -m bench drain --peers             # and the others, each installed when it is first needed
     python -m bench drain --quick --only hermes-trio
+    python -m bench drain --case '50 *' --add # some stops, beside the results that are there
 
 All programs are measured in each round, one after the other, so that noise of the machine affects all. Times
 are medians over the rounds, with their spread; `stops` says what is measured. A broken promise (a lost turn,
@@ -12,46 +13,67 @@ a time never does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
 from ..subjects.ours import HermesTrio
-from .comparison import broken, measure_all, parsed, prepared
-from .plots import lines, strips
+from .conditions import CONDITIONS
 from .results import results
-from .stop import Stop, Stopped
+from .rounds import broken, chosen, measure_all, parsed, prepared
+from .stop import Stop, Stopped, measure
 
-SIZES = (1, 10, 50, 200)
-QUICK = (1, 10)
+SIZES = (1, 10, 50, 200, 1000)
+MOST_STUBBORN = 50
+"""Commands that run at once; more of them would measure the machine."""
 
 
-def stops(sizes: Iterable[int]) -> list[Stop]:
-    """Return the stops of these sizes."""
+def stops(sizes: Sequence[int]) -> list[Stop]:
+    """Return the stops of these sizes; other graces and conditions are measured with ten turns."""
     sized = [
         stop
         for count in sizes
         for stop in (Stop(f"{count} cut", count), Stop(f"{count} finishing", count, finish=True))
     ]
-    return [Stop("idle", 0), *sized, Stop("10 cut after 1 s", 10, grace=1.0)]
+    stubborn = [Stop(f"{count} stubborn", count, tools=True) for count in sizes if 1 < count <= MOST_STUBBORN]
+    return [
+        Stop("idle", 0),
+        *sized,
+        *stubborn,
+        Stop("10 cut, grace 1", 10, grace=1.0),
+        Stop("10 cut, grace 5", 10, grace=5.0),
+        *(Stop(f"10 cut, {condition}", 10, condition=condition) for condition in CONDITIONS if condition),
+        *(
+            Stop(f"10 finishing, {condition}", 10, finish=True, condition=condition)
+            for condition in CONDITIONS
+            if condition
+        ),
+    ]
+
+
+def quick_stops() -> list[Stop]:
+    """Return a stop of each kind; they find a broken promise."""
+    left_out = ("10 cut, grace 5", "10 cut, busy processors", "10 finishing, busy processors")
+    return [stop for stop in stops([10]) if stop.name not in left_out]
 
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Measure all programs that were asked for, and show what was found."""
     given, console = parsed("drain", arguments), Console()
     subjects = prepared(given, console)
-    kinds = stops(given.sizes or (QUICK if given.quick else SIZES))
-    rounds = given.rounds or (2 if given.quick else 5)
+    is_quick = given.quick and not given.sizes
+    kinds = chosen(given, quick_stops() if is_quick else stops(given.sizes or SIZES))
+    rounds = given.rounds or (1 if given.quick else 5)
     versions = {subject.name: version for subject, version in subjects.items()}
     settings = {subject.name: subject.settings for subject in subjects}
-    with results(given.out, "drain", rounds=rounds, versions=versions, settings=settings) as out:
-        measured = measure_all(list(subjects), kinds, rounds, out)
+    with results(
+        given.out, "drain", add=given.add, rounds=rounds, versions=versions, settings=settings
+    ) as out:
+        measured = measure_all(list(subjects), kinds, measure, rounds, out)
     show(console, measured, [kind.name for kind in kinds])
-    draw(given.out, measured, kinds)
-    console.print(f"Results: {given.out}/drain.jsonl, {given.out}/*.svg")
+    console.print(f"Results: {given.out}/drain.jsonl; `python -m bench report` draws them")
     return 1 if any(broken(one) for one in measured if one.subject == HermesTrio.name) else 0
 
 
@@ -63,7 +85,7 @@ def show(console: Console, measured: Sequence[Stopped], kinds: Sequence[str]) ->
     for name in names:
         table.add_column(name, justify="right")
     for kind in kinds:
-        row = [[one for one in measured if (one.subject, one.stop) == (name, kind)] for name in names]
+        row = [[one for one in measured if (one.subject, one.case) == (name, kind)] for name in names]
         table.add_row(kind, *map(_cell, row))
     console.print(table)
     for subject, failed in dict.fromkeys((one.subject, one.failed) for one in measured if one.failed):
@@ -83,29 +105,3 @@ def _cell(rounds: Sequence[Stopped]) -> str:
     if found := next(filter(None, map(broken, rounds)), ""):
         text += f"\n{found}"
     return text
-
-
-def draw(directory: Path, measured: Sequence[Stopped], kinds: Sequence[Stop]) -> None:
-    """Draw the overshoot against the number of turns, and its distribution."""
-    names = list(dict.fromkeys(one.subject for one in measured))
-    took = {
-        (name, kind.name): [
-            one.overshoot_ms
-            for one in measured
-            if (one.subject, one.stop) == (name, kind.name) and one.overshoot_ms is not None
-        ]
-        for name in names
-        for kind in kinds
-    }
-    for title, finish in (("turns cut", False), ("turns that finish", True)):
-        chosen = [kind for kind in kinds if kind.count and kind.finish == finish and not kind.grace]
-        series = {
-            name: [(kind.count, median(took[name, kind.name])) for kind in chosen if took[name, kind.name]]
-            for name in names
-        }
-        path = directory / f"drain-{title.replace(' ', '-')}.svg"
-        path.write_text(lines(f"Overshoot in ms, {title}", "turns at once", series), encoding="utf-8")
-    groups = {kind.name: {name: took[name, kind.name] for name in names} for kind in kinds}
-    (directory / "drain-spread.svg").write_text(
-        strips("Overshoot in ms, every round", groups), encoding="utf-8"
-    )

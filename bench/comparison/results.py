@@ -7,7 +7,7 @@ import os
 import platform
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,11 @@ class Results:
 
 
 @contextmanager
-def results(directory: Path, name: str, **settings: object) -> Iterator[Results]:
-    """Open the file for the results of a benchmark, and note the machine and its load before and after."""
+def results(directory: Path, name: str, *, add: bool = False, **settings: object) -> Iterator[Results]:
+    """Open the file for the results of a benchmark, and note the machine and its load before and after. With
+    `add` the results that are there stay."""
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / f"{name}.jsonl").open("w", encoding="utf-8") as file:
+    with (directory / f"{name}.jsonl").open("a" if add else "w", encoding="utf-8") as file:
         one = Results(file)
         one.add(kind="run", bench=name, at=time.strftime("%Y-%m-%d %H:%M"), **machine(), **settings)
         yield one
@@ -51,7 +52,16 @@ def machine() -> dict[str, object]:
     }
 
 
-def read(path: Path) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
-    """Return the first line of a file, and its measurements."""
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return lines[0], [line for line in lines[1:] if line["kind"] == "measurement"]
+def read(path: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the runs whose results are in a file, and all their measurements."""
+    runs: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
+    for line in map(json.loads, path.read_text("utf-8").splitlines()):
+        match line["kind"]:
+            case "run":
+                runs.append(line)
+            case "measurement":
+                measured.append(line)
+            case "end":
+                runs[-1]["load_after"] = line["load"]
+    return runs, measured

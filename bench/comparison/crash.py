@@ -6,16 +6,15 @@ them in its next life, and what it leaves behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from statistics import median
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from ..subjects.ours import HermesTrio
-from .comparison import broken, measure_all, parsed, prepared
 from .results import results
-from .stop import Stop, Stopped
+from .rounds import broken, chosen, grouped, measure_all, middle, parsed, prepared
+from .stop import Stop, Stopped, measure
 
 SIZES = (1, 10)
 
@@ -24,11 +23,12 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Measure all programs that were asked for, and show what was found."""
     given, console = parsed("crash", arguments), Console()
     subjects = prepared(given, console)
-    kinds = [Stop(f"{count} killed", count, kill=True) for count in given.sizes or SIZES]
+    sizes = given.sizes or (SIZES[-1:] if given.quick else SIZES)
+    kinds = chosen(given, [Stop(f"{count} killed", count, kill=True) for count in sizes])
     rounds = given.rounds or (1 if given.quick else 5)
     versions = {subject.name: version for subject, version in subjects.items()}
-    with results(given.out, "crash", rounds=rounds, versions=versions) as out:
-        measured = measure_all(list(subjects), kinds, rounds, out)
+    with results(given.out, "crash", add=given.add, rounds=rounds, versions=versions) as out:
+        measured = measure_all(list(subjects), kinds, measure, rounds, out)
     show(console, measured)
     console.print(f"Results: {given.out}/crash.jsonl")
     return 1 if any(broken(one) for one in measured if one.subject == HermesTrio.name) else 0
@@ -37,21 +37,16 @@ def main(arguments: Sequence[str] = ()) -> int:
 def show(console: Console, measured: Sequence[Stopped]) -> None:
     """Print a table."""
     table = Table(title="Killed while turns run: medians in seconds")
-    for name in ("program", "kill", "ready", "ready again", "resumed after", "broken"):
+    for name in ("program", "kill", "ready", "first answer", "ready again", "resumed after", "broken"):
         table.add_column(name)
-    for subject, stop in dict.fromkeys((one.subject, one.stop) for one in measured):
-        rounds = [one for one in measured if (one.subject, one.stop) == (subject, stop)]
+    for (subject, stop), rounds in grouped(measured).items():
         table.add_row(
             subject,
             stop,
-            _median(rounds, lambda one: one.started_s),
-            _median(rounds, lambda one: one.again_s),
-            _median(rounds, lambda one: one.resumed_s),
+            middle(rounds, lambda one: one.started_s, 2),
+            middle(rounds, lambda one: one.answered_s, 2),
+            middle(rounds, lambda one: one.again_s, 2),
+            middle(rounds, lambda one: one.resumed_s, 2),
             rounds[0].failed or next(filter(None, map(broken, rounds)), ""),
         )
     console.print(table)
-
-
-def _median(rounds: Sequence[Stopped], value: Callable[[Stopped], float | None]) -> str:
-    values = [found for one in rounds if (found := value(one)) is not None]
-    return f"{median(values):.2f}" if values else "-"

@@ -1,9 +1,9 @@
 """One stop of a program, as it is seen from outside: how long it takes, and what became of the turns.
 
-The program runs turns whose model is ours. It is asked to end (SIGTERM). *finishing*: the model completes all
-answers half a second later, and the grace is long. *cut*: no answer ends by itself, and the grace is short.
-The ideal is an end in the moment of the last answer, or at the end of the grace; what comes after it is the
-overshoot.
+The program runs turns whose model is ours. It is asked to end (SIGTERM). *finishing*: the model completes
+all answers half a second later, and the grace is long. *cut*: no answer ends by itself, and the grace is
+short; in *stubborn*, each turn runs a command that does not end. The ideal is an end in the moment of the
+last answer, or at the end of the grace; what comes after it is the overshoot.
 
 What became of the turns is read from two sides: what the clients saw, and what the program tells its model
 when its next life is asked to go on with the same sessions. So it needs no knowledge of how a program stores
@@ -12,16 +12,18 @@ anything.
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
 
-from ..scripted_model import ScriptedModel
+from ..scripted_model import COMMANDS, ScriptedModel
 from ..subjects.subject import Life, Subject, Unavailable
+from .clients import ask
+from .conditions import Around, around
 
 HELD_WITHIN = 60.0
 """Seconds in which all turns have to run; a program that runs fewer is measured with those."""
@@ -33,6 +35,10 @@ BEFORE_RELEASE = 0.5
 RESUMES_WITHIN = 1.5
 MOST_RECALLED = 50
 """Sessions that are asked to go on in the next life."""
+KINDS = tuple(COMMANDS)
+
+Texts = Mapping[str, str]
+"""What the turn of each session is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,26 @@ class Stop:
     grace: float = 0.0
     kill: bool = False
     """True if the program is killed (SIGKILL) and not asked to end."""
+    tools: bool = False
+    """True if each turn runs a command that does not end."""
+    condition: str = ""
+    """One of `CONDITIONS`."""
+
+    def impossible(self, subject: Subject) -> str:
+        """Return the reason why a program cannot be stopped like this; empty if it can."""
+        needed = (
+            ("cut", bool(self.count) and not self.finish and not self.kill),
+            ("tools", self.tools),
+            ("platform", self.condition == "wedged platform"),
+        )
+        return next((subject.cannot[what] for what, is_so in needed if is_so and what in subject.cannot), "")
+
+    def text(self, number: int, life: Life) -> str:
+        """Return the text of a turn."""
+        if not self.tools:
+            return f"held {session_of(number)}"
+        kind = KINDS[number % len(KINDS)]
+        return f"tool {life.subject.tool} {kind} {life.command_number(number)} {session_of(number)}"
 
 
 @dataclass(slots=True)
@@ -52,12 +78,14 @@ class Stopped:
     """The measurements of one stop."""
 
     subject: str
-    stop: str
+    case: str
     count: int
     held: int = 0
     """The number of turns that ran."""
     started_s: float = 0.0
     """From its start until it was ready."""
+    answered_s: float | None = None
+    """From its start until the first answer was whole; measured before a kill."""
     again_s: float | None = None
     """The same in its next life."""
     resumed_s: float | None = None
@@ -75,35 +103,46 @@ class Stopped:
     """Finished turns that ran again, and cut ones that count as finished."""
     left: list[str] = field(default_factory=list)
     """Processes that were alive a second after its end."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """The milliseconds from the request to the end of each phase, as the program reports them."""
     failed: str = ""
     """The reason if there is no measurement."""
 
-    def as_record(self) -> dict[str, object]:
-        """Return it for a line of JSON."""
-        return asdict(self)
+    @property
+    def is_hopeless(self) -> bool:
+        """Return True if it failed, or did not end until it was killed."""
+        return bool(self.failed) or self.overshoot_ms is None
 
 
 def measure(subject: Subject, stop: Stop, model: ScriptedModel) -> Stopped:
     """Measure one stop of a program."""
-    result = Stopped(subject.name, stop.name, stop.count)
-    if subject.uncut and stop.count and not (stop.finish or stop.kill):
-        result.failed = subject.uncut
+    result = Stopped(subject.name, stop.name, stop.count, failed=stop.impossible(subject))
+    if result.failed:
         return result
     try:
         with subject.home() as home:
-            _stop(subject, stop, model, home, result)
+            texts = _stop(subject, stop, model, home, result)
             if subject.stores and stop.count:
-                _recall(subject, stop, model, home, result)
+                _recall(subject, stop, model, home, texts, result)
     except Unavailable as error:
         result.failed = str(error)
     return result
 
 
-def _stop(subject: Subject, stop: Stop, model: ScriptedModel, home: Path, result: Stopped) -> None:
-    with subject.life(home, model.port, stop.grace if not stop.finish else 30.0) as life:
+def _stop(subject: Subject, stop: Stop, model: ScriptedModel, home: Path, result: Stopped) -> Texts:
+    """Stop the program, and return what its turns were asked."""
+    grace = stop.grace if not stop.finish else 30.0
+    with (
+        around(stop.condition) as beside,
+        subject.life(home, model.port, grace, telegram=beside.telegram, environ=beside.environ) as life,
+    ):
         result.started_s = life.started_in
-        trio.run(_run_and_stop, life, stop, model, home, result)
+        texts = {session_of(number): stop.text(number, life) for number in range(stop.count)}
+        trio.run(_run_and_stop, life, stop, model, texts, beside, result)
+        if not stop.kill and result.exit_ms is not None:
+            result.phases = dict(subject.phases(home))
         result.left = _left(life)
+    return texts
 
 
 def _left(life: Life) -> list[str]:
@@ -113,14 +152,22 @@ def _left(life: Life) -> list[str]:
     return left
 
 
-async def _run_and_stop(life: Life, stop: Stop, model: ScriptedModel, home: Path, result: Stopped) -> None:
+async def _run_and_stop(
+    life: Life, stop: Stop, model: ScriptedModel, texts: Texts, beside: Around, result: Stopped
+) -> None:
     whole: set[str] = set()
-    async with trio.open_nursery() as nursery:
+    model.times()
+    if stop.kill:
+        result.answered_s = await _first_answer(life)
         model.times()
-        model.hold()
-        for session in _sessions(stop):
-            nursery.start_soon(_ask, life, session, _text(session), whole)
-        result.held = await _held(model, stop.count)
+    model.hold()
+    async with trio.open_nursery() as nursery:
+        for session, text in texts.items():
+            nursery.start_soon(_ask, life, session, text, whole)
+        result.held = await _held(model.asked, stop.count)
+        if stop.tools:
+            result.held = await _held(lambda: len(life.commands()), stop.count)
+        beside.strike()
         began, began_at = time.monotonic(), time.time()
         (life.kill if stop.kill else life.stop)()
         ideal = began + (stop.grace if stop.count else 0.0)
@@ -130,7 +177,7 @@ async def _run_and_stop(life: Life, stop: Stop, model: ScriptedModel, home: Path
         ended = await _end(life, ideal)
         if ended is not None:
             result.exit_ms, result.overshoot_ms = (ended - began) * 1000, (ended - ideal) * 1000
-        result.durable_ms = max(0.0, _last_change(home) - began_at) * 1000
+        result.durable_ms = max(0.0, _last_change(life.home) - began_at) * 1000
         with trio.move_on_after(1):  # the last words are on their way
             while len(whole) < result.held and stop.finish:  # noqa: ASYNC110 - of another process
                 await trio.sleep(0.01)
@@ -139,54 +186,34 @@ async def _run_and_stop(life: Life, stop: Stop, model: ScriptedModel, home: Path
     result.wrong = [] if stop.finish else sorted(whole)
 
 
-def _sessions(stop: Stop) -> list[str]:
-    return [f"bench-{number}" for number in range(stop.count)]
+def session_of(number: int) -> str:
+    """Return the name of a session."""
+    return f"bench-{number}"
 
 
-def _text(session: str) -> str:
-    return f"held {session}"
+async def _first_answer(life: Life) -> float | None:
+    """Return the seconds from the start of the program until its first answer was whole."""
+    with trio.move_on_after(HELD_WITHIN):
+        if await ask(life, "first", "quick first"):
+            return time.monotonic() - life.began
+    return None
 
 
 async def _ask(life: Life, session: str, text: str, whole: set[str]) -> None:
     """Ask, and note the session if the whole answer arrives."""
-    try:
-        async with await trio.open_tcp_stream("127.0.0.1", life.port) as stream:
-            await stream.send_all(life.subject.request(session, f"Please. [[{text}]]"))
-            got = b""
-            while more := await stream.receive_some(65536):
-                got += more
-                if b"data: [DONE]" in got:
-                    break
-    except OSError:
-        return
-    except trio.BrokenResourceError:
-        return
-    if b"data: [DONE]" in got and f"end of [({text})]".encode() in _joined(got):
+    if await ask(life, session, text):
         whole.add(session)
 
 
-def _joined(stream: bytes) -> bytes:
-    """Return the words of a stream of events, in which they may be in pieces."""
-    words = []
-    for line in stream.split(b"\n"):
-        if line.startswith(b"data: {"):
-            try:
-                choices = json.loads(line[6:].decode()).get("choices") or [{}]
-            except ValueError:
-                continue
-            words.append(choices[0].get("delta", {}).get("content") or "")
-    return "".join(words).encode()
-
-
-async def _held(model: ScriptedModel, count: int) -> int:
+async def _held(running: Callable[[], int], count: int) -> int:
     """Wait until all turns run, or no more of them begin. Return their number."""
     held, since = 0, time.monotonic()
     with trio.move_on_after(HELD_WITHIN):
         while held < count and time.monotonic() - since < NO_PROGRESS:
             await trio.sleep(0.05)
-            asked = model.asked()
-            if asked > held:
-                held, since = asked, time.monotonic()
+            now = running()
+            if now > held:
+                held, since = now, time.monotonic()
         await trio.sleep(0.5)
     return held
 
@@ -212,31 +239,33 @@ def _last_change(home: Path) -> float:
     )
 
 
-def _recall(subject: Subject, stop: Stop, model: ScriptedModel, home: Path, result: Stopped) -> None:
+def _recall(
+    subject: Subject, stop: Stop, model: ScriptedModel, home: Path, texts: Texts, result: Stopped
+) -> None:
     """Start the program again, and ask it to go on with its sessions."""
-    finished = set(_sessions(stop)) if stop.finish and result.whole == stop.count else set()
-    model.times()
+    finished = set(texts) if stop.finish and result.whole == stop.count else set()
+    asked = model.times()
+    texts = {session: text for session, text in texts.items() if text in asked}
     model.release()
     with subject.life(home, model.port, 0.0) as life:
         result.again_s = life.started_in
-        trio.run(_go_on, life, stop, model, finished, result)
+        trio.run(_go_on, life, texts, model, finished, result)
 
 
-async def _go_on(life: Life, stop: Stop, model: ScriptedModel, finished: set[str], result: Stopped) -> None:
-    began = time.monotonic() - life.started_in
+async def _go_on(life: Life, texts: Texts, model: ScriptedModel, finished: set[str], result: Stopped) -> None:
     await trio.sleep(RESUMES_WITHIN)
     resumed = model.times()
     result.wrong += [text for text in resumed if text.split()[-1] in finished]
-    result.resumed_s = min((one.head - began for one in resumed.values()), default=None)
+    result.resumed_s = min((one.head - life.began for one in resumed.values()), default=None)
     whole: set[str] = set()
-    sessions = _sessions(stop)[:MOST_RECALLED]
+    sessions = list(texts)[:MOST_RECALLED]
     with trio.move_on_after(HELD_WITHIN):
         async with trio.open_nursery() as nursery:
             for session in sessions:
                 nursery.start_soon(_ask, life, session, f"recall {session}", whole)
     times = model.times()
     for session in sessions:
-        text, told = _text(session), times.get(f"recall {session}")
+        text, told = texts[session], times.get(f"recall {session}")
         if told is None or not told.asked_before.get(text):
             result.lost.append(session)
         elif told.asked_before[text] > 1 or told.answered_before.get(text, 0) > 1:

@@ -1,1 +1,0 @@
-"""Stops of gateways, seen from outside: `drain` measures them, `report` makes a page of the results."""
