@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from hermes_trio.host.processes.lookout import LONGEST_REST, Lookout
+from hermes_trio.host.processes.lookout import AHEAD, LONGEST_REST, REST, Lookout
 from hermes_trio.host.processes.sweep import ProcessTable, System
 from tests.host.children.kinds import token
 from tests.host.processes.gateways import stranger
@@ -41,14 +41,14 @@ async def test_a_look_is_retried_until_there_are_descriptors() -> None:
 
 
 class _SlowSystem(System):
-    """Takes a second for each look."""
+    """Takes `seconds` for each look."""
 
-    def __init__(self, clock: trio.testing.MockClock) -> None:
+    def __init__(self, clock: trio.testing.MockClock, seconds: float = 1) -> None:
         super().__init__()
-        self._clock = clock
+        self._clock, self._seconds = clock, seconds
 
     def look(self) -> ProcessTable:
-        self._clock.jump(1)
+        self._clock.jump(self._seconds)
         return super().look()
 
 
@@ -57,8 +57,23 @@ async def test_a_task_cancelled_before_its_look_blocks_no_other_task(
 ) -> None:
     lookout = Lookout(_SlowSystem(autojump_clock))
     await lookout.look()
-    with trio.move_on_after(LONGEST_REST / 2) as scope:
+    with trio.move_on_after((LONGEST_REST - AHEAD) / 2) as scope:
         await lookout.look()
     assert scope.cancelled_caught, "a look that took long is followed by a pause"
     with trio.fail_after(5):
         await lookout.look()
+
+
+async def test_the_second_look_follows_at_once_and_many_take_a_tenth_of_the_time(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The first process of a sandbox is often still ending at the first look after a command."""
+    took = AHEAD / REST / 2
+    lookout = Lookout(_SlowSystem(autojump_clock, took))
+    begun = trio.current_time()
+    for _ in range(3):
+        await lookout.look()
+    assert trio.current_time() - begun == pytest.approx(3 * took)
+    for _ in range(97):
+        await lookout.look()
+    assert trio.current_time() - begun == pytest.approx(100 * (1 + REST) * took, rel=0.05)
