@@ -156,7 +156,7 @@ def login_files(home: str) -> Iterator[str]:
 def places_named(name: str) -> Sequence[tuple[Parts, Level]]:
     """Return the places that begin with this name and count wherever they lie. The name is one that
     `folded_name` returns."""
-    if name.startswith(".env") and level_of((name,)) is not None:
+    if name.startswith(".env") and level_of((name,)) is Level.SECRET:
         return (((name,), Level.SECRET),)
     return _places_by_first_name().get(name, ())
 

@@ -88,19 +88,24 @@ class Room:
 
 
 def views_of(room: Room, grants: Grants = NOTHING) -> Views:
-    """Return what a command of this session sees."""
+    """Return what a command of this session sees. A link in a writable directory, which a command can make,
+    never shows what is hidden."""
     logins = login_directories()
+    roots = tuple(_existing(map(str, (room.work, *room.writable))))
     views = {"/": FileAccess.READ}
-    views |= dict.fromkeys(_existing(RUN_TIME_FILES), FileAccess.HIDDEN)
-    views |= dict.fromkeys(_existing(absolute_places(Level.SECRET)), FileAccess.HIDDEN)
-    for login in logins:
-        views |= {
-            path: FileAccess.HIDDEN for path, level in find_places(login, depth=0) if level is Level.SECRET
-        }
-    views |= dict.fromkeys(_existing(own_program_directories()), FileAccess.READ)
-    views[os.path.realpath(room.home)] = FileAccess.HIDDEN
-    for root in _existing(map(str, (room.work, *room.writable))):
+    for root in roots:
         views |= _writable(root, logins)
+    views |= dict.fromkeys(_existing(own_program_directories()), FileAccess.READ)
+    secrets = {
+        path for login in logins for path, level in find_places(login, depth=0) if level is Level.SECRET
+    }
+    secrets |= {*_existing((*RUN_TIME_FILES, *absolute_places(Level.SECRET))), os.path.realpath(room.home)}
+    views |= dict.fromkeys(secrets.difference(roots), FileAccess.HIDDEN)
+    for root in roots:
+        for path, level in find_places(root, depth=DEPTH):
+            if path not in roots:
+                most = FileAccess.HIDDEN if level is Level.SECRET else FileAccess.READ
+                views[path] = min(access_to(path, views), most)
     for path in _existing(map(str, (room.files, *room.readable))):
         views[path] = max(views.get(path, FileAccess.READ), FileAccess.READ)
     for path in _existing(map(str, (room.temporary, *grants.writable))):
@@ -138,8 +143,8 @@ def find_places(top: str, *, depth: int) -> Iterator[tuple[str, Level]]:
             named = (*places_named(name), *(one for one in begun if one[0][0] == name))
             longer = tuple((parts[1:], how) for parts, how in named if len(parts) > 1)
             shorter = [how for parts, how in named if len(parts) == 1]
-            if shorter:
-                yield os.path.realpath(entry.path), max(shorter)
+            if shorter and (path := _target(entry)):
+                yield path, max(shorter)
             deeper = not shorter and level < depth and seen < MOST_ENTRIES and name not in HEAVY
             if (longer or deeper) and entry.is_dir(follow_symlinks=False):
                 waiting.append((entry.path, level + 1, longer))
@@ -157,12 +162,15 @@ def _writable(root: str, logins: Iterable[str]) -> dict[str, FileAccess]:
                 for entry in _entries(login)
                 if not entry.name.startswith(".") and not entry.is_symlink()
             }
-    for path, level in find_places(root, depth=DEPTH):
-        views[path] = FileAccess.HIDDEN if level is Level.SECRET else FileAccess.READ
-    for path in own_program_directories():
-        if Path(path).is_relative_to(root):
-            views[path] = FileAccess.READ
     return views
+
+
+def _target(entry: os.DirEntry[str]) -> str | None:
+    """Return the real path of an entry of a directory that is real; None if it is a link that changes."""
+    try:
+        return os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+    except OSError:
+        return None
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:
