@@ -14,30 +14,32 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 import trio
 
 from hermes_trio import GatewayConfig, PlatformConfig, open_gateway
-from hermes_trio.base.errors import ConfigInvalid
 from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import MemoryPlatform
-from hermes_trio.tools.sandbox.available import choose
+from hermes_trio.tools.sandbox.available import reason_against
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind
 
 from .figures import Figure, at_most, show
 
 ROUNDS = 40
 MOST_ADDED = 25.0
-"""Milliseconds that bubblewrap may add to a command."""
+"""Milliseconds that a sandbox may add to a command."""
 PATIENCE = 60.0
+Sandbox = Literal["bubblewrap", "landlock", "off"]
+CONFINED: tuple[Sandbox, ...] = ("bubblewrap", "landlock")
 
 
 class CommandTimer:
     """A gateway whose agent runs one command, or one background process, for each message."""
 
-    def __init__(self, kind: SandboxKind, folder: Path) -> None:
-        self.kind, self.folder = kind, folder
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self.sandbox, self.folder = sandbox, folder
         self.platform = MemoryPlatform()
         self.took: dict[str, list[float]] = {"command": [], "background process": []}
 
@@ -60,7 +62,7 @@ class CommandTimer:
         _make_project(work)
         config = GatewayConfig(
             platforms={"memory": PlatformConfig(allow_from="all")},
-            terminal=TerminalConfig(cwd=str(work), sandbox=self.kind.value),
+            terminal=TerminalConfig(cwd=str(work), sandbox=self.sandbox),
         )
         async with open_gateway(self.folder / "home", config, agent=self, adapters=[self.platform]):
             yield
@@ -78,27 +80,27 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
         runners = trio.run(_measured, Path(name))
     figures: list[Figure] = []
-    bare = runners[SandboxKind.OFF]
+    bare = runners["off"]
     for what in bare.took:
         limit = median(bare.took[what]) * 1000
-        for kind, runner in runners.items():
-            if kind is not SandboxKind.OFF:
+        for sandbox, runner in runners.items():
+            if sandbox != "off":
                 added = median(
                     mine - free for mine, free in zip(runner.took[what], bare.took[what], strict=True)
                 )
                 figures.append(
-                    at_most(f"{kind}: added to a {what}", added * 1000, "ms", MOST_ADDED, bare=limit)
+                    at_most(f"{sandbox}: added to a {what}", added * 1000, "ms", MOST_ADDED, bare=limit)
                 )
     show("sandbox", figures)
     return 0
 
 
-async def _measured(folder: Path) -> dict[SandboxKind, CommandTimer]:
-    runners = {}
+async def _measured(folder: Path) -> dict[Sandbox, CommandTimer]:
+    runners: dict[Sandbox, CommandTimer] = {}
     async with AsyncExitStack() as open_gateways:
-        for kind in _kinds():
-            runners[kind] = CommandTimer(kind, folder / kind)
-            await open_gateways.enter_async_context(runners[kind].open())
+        for sandbox in _sandboxes():
+            runners[sandbox] = CommandTimer(sandbox, folder / sandbox)
+            await open_gateways.enter_async_context(runners[sandbox].open())
         for _ in range(ROUNDS):
             for what in ("command", "background process"):
                 for runner in runners.values():
@@ -106,18 +108,13 @@ async def _measured(folder: Path) -> dict[SandboxKind, CommandTimer]:
     return runners
 
 
-def _kinds() -> list[SandboxKind]:
+def _sandboxes() -> list[Sandbox]:
     """Return the sandboxes of this machine, and none."""
-    refused = choose(TerminalConfig()).refused
-    local = (SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK, SandboxKind.OFF)
-    kinds = [kind for kind in local if kind not in refused]
-    if SandboxKind.LANDLOCK in kinds:
-        try:
-            choose(TerminalConfig(sandbox="landlock"))
-        except ConfigInvalid as error:
-            print(f"Landlock is left out: {error}")
-            kinds.remove(SandboxKind.LANDLOCK)
-    return kinds
+    refused = {one: reason_against(SandboxKind(one)) for one in CONFINED}
+    for one, why in refused.items():
+        if why:
+            print(f"{one} is left out: {why}")
+    return [*(one for one in CONFINED if not refused[one]), "off"]
 
 
 def _make_project(work: Path) -> None:

@@ -29,7 +29,10 @@ def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
         why = f" ({available.reasons})" if available.refused else ""
         yield Finding("warning", f"no sandbox confines the commands of the agent{why}", available.remedy)
     elif available.refused:
-        text = f"commands run under {available.kind}, which is weaker than bubblewrap ({available.reasons})"
+        lack = "which is weaker than bubblewrap"
+        if available.kind is SandboxKind.LANDLOCK_ALONE:
+            lack = "so `.env` and the settings of git in the work directory are not protected"
+        text = f"commands run under {available.kind}, {lack} ({available.reasons})"
         yield Finding("warning", text, available.remedy)
     else:
         yield Finding("ok", f"commands run under {available.kind}")

@@ -12,7 +12,7 @@ REST = 9
 """The pause after a look, as a multiple of the time that the look took."""
 LONGEST_REST = 0.05
 AHEAD = 0.03
-"""Seconds of pauses that may be left out at first: a process that was ending at one look is gone at the next."""
+"""Seconds of pauses that may be left out at first: what was ending at one look is gone at the next."""
 
 
 class Lookout:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -159,25 +160,13 @@ class Terminal:
         commands: list[ShellCommand],
         grants: Grants,
     ) -> Result:
-        """Run a command until it ends or its time is over."""
-        sandbox, script = place.sandbox, arguments.command
-        if os.name == "posix":
-            write_directory = f"pwd -P >| {sandbox.directory_note(grants)}"
-            script = f"trap {shlex.quote(write_directory)} EXIT\n{script}"
-        code: int | None = TIMED_OUT
-        directory_file: Path | None = None
-        try:
-            async with place.running(script, cwd=cwd, grants=grants) as process:
-                directory_file = sandbox.temporary / f".cwd-{process.group_id}"
-                with trio.move_on_after(limit) as patience:
-                    async with beside(partial(report_activity, process, place)):
-                        code = await process.wait()
-            now = await trio.to_thread.run_sync(_read_directory, directory_file, abandon_on_cancel=True)
-        finally:
-            if directory_file is not None:
-                directory_file.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, without waiting
-        text = await output_of(process, place)
-        if patience.cancelled_caught:
+        """Run a command until it ends or its time is over; again if its sandbox could not be set up, because
+        something in the file system went at that moment."""
+        run = await _run_to_its_end(arguments.command, place, cwd, limit, grants)
+        if run.code == 1 and run.directory is None and place.sandbox.was_not_set_up(run.process.output.tail):
+            run = await _run_to_its_end(arguments.command, place, cwd, limit, grants)
+        code, now, text = run.code, run.directory, await output_of(run.process, place)
+        if run.took_too_long:
             ended = f"it took longer than {limit:.0f} s and was ended; use background=true for long commands"
             return Result(f"{text}\n[exit code {TIMED_OUT}: {ended}]".lstrip("\n"), is_error=True)
         moved = ""
@@ -186,6 +175,37 @@ class Terminal:
             moved = f"; now in {now}"
         code = 128 - code if code is not None and code < 0 else code
         return Result(f"{text}\n[exit code {_described(code, commands)}{moved}]".lstrip("\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of a command."""
+
+    process: ChildProcess
+    code: int | None
+    took_too_long: bool
+    directory: Path | None
+    """Its last directory; None if its shell did not end by itself."""
+
+
+async def _run_to_its_end(script: str, place: Workplace, cwd: Path, limit: float, grants: Grants) -> _Run:
+    sandbox = place.sandbox
+    if os.name == "posix":
+        write_directory = f"pwd -P >| {sandbox.directory_note(grants)}"
+        script = f"trap {shlex.quote(write_directory)} EXIT\n{script}"
+    code: int | None = TIMED_OUT
+    directory_file: Path | None = None
+    try:
+        async with place.running(script, cwd=cwd, grants=grants) as process:
+            directory_file = sandbox.temporary / f".cwd-{process.group_id}"
+            with trio.move_on_after(limit) as patience:
+                async with beside(partial(report_activity, process, place)):
+                    code = await process.wait()
+        now = await trio.to_thread.run_sync(_read_directory, directory_file, abandon_on_cancel=True)
+    finally:
+        if directory_file is not None:
+            directory_file.unlink(missing_ok=True)  # noqa: ASYNC240 - also when cancelled, without waiting
+    return _Run(process, code, patience.cancelled_caught, now)
 
 
 async def _start(arguments: TerminalArguments, place: Workplace, cwd: Path, grants: Grants) -> Result:

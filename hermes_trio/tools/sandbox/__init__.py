@@ -4,8 +4,9 @@ change.
 | module | |
 |---|---|
 | `session_sandbox` | the sandbox of one session: the command line that confines a command |
-| `choose` | the sandbox that this machine has, found by trying |
+| `available` | the sandbox that this machine has, found by trying |
 | `bubblewrap`, `landlock` | the two sandboxes; `landlock_program` is started before a command |
+| `mounts` | the mounts that both make for a command |
 | `call_filter` | the system calls that are refused in both |
 | `granted_hosts`, `proxy_program` | hosts that a person has granted, and the way to them through a proxy |
 | `views` | the parts of the file system that a command cannot see, may read, or may write |

@@ -7,18 +7,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from ...base.errors import ConfigFinding, ConfigInvalid
 from ...config.schema import TerminalConfig
-from . import bubblewrap, landlock, landlock_program
+from . import landlock_program
 from .call_filter import has_filter
 from .remote.remote_place import RemotePlace, remote_place
-from .session_sandbox import SandboxKind
-from .views import NOTHING, Room
+from .session_sandbox import SandboxKind, SessionSandbox
+from .views import Room
 
 TRIES_FOR = 10.0
 REMEDY = "Install the package `bubblewrap` of your system, or use a Linux kernel from 6.12 on."
@@ -62,6 +61,8 @@ class Available:
         return None if self.confines else f"No sandbox confines the commands of the agent. {self.remedy}"
 
 
+_LOCAL = (SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK, SandboxKind.LANDLOCK_ALONE)
+"""The sandboxes of a machine; the best first."""
 NO_SANDBOX = Available(SandboxKind.OFF, {})
 
 
@@ -74,9 +75,9 @@ def choose(terminal: TerminalConfig) -> Available:
     if setting == "off":
         return Available(SandboxKind.OFF, {})
     refused: dict[SandboxKind, str] = {}
-    for kind, attempt in _ATTEMPTS.items():
-        if setting in ("auto", kind):
-            why = attempt()
+    for kind in _LOCAL:
+        if setting == "auto" or kind.startswith(setting):
+            why = reason_against(kind)
             if why is None:
                 return Available(kind, refused)
             refused[kind] = why
@@ -93,37 +94,30 @@ def directory_there(configured: str | None) -> Path:
     return Path(configured or "~")
 
 
-def _attempt(line: Callable[[list[str], Room], list[str]]) -> str | None:
-    """Run a command that does nothing. Return why that fails, or None."""
+def reason_against(kind: SandboxKind) -> str | None:
+    """Return why this machine does not have a sandbox, found by trying; None if it has it."""
+    if sys.platform != "linux":
+        return "it needs Linux"
+    if kind is not SandboxKind.BUBBLEWRAP:
+        if not has_filter():
+            return "it needs Linux on x86-64 or ARM"
+        if landlock_program.version() < landlock_program.LEAST_VERSION:
+            return "it needs a Linux kernel from 6.12 on, with Landlock enabled"
+    return _attempt(kind)
+
+
+def _attempt(kind: SandboxKind) -> str | None:
+    """Run a command that does nothing in this sandbox. Return why that fails, or None."""
     with tempfile.TemporaryDirectory(prefix="hermes-sandbox-") as name:
         top = Path(name).resolve()
         room = Room(home=top / "home", work=top / "work", scratch=top / "scratch", files=top / "files")
-        for directory in (room.home, room.work, room.scratch, room.temporary):
+        for directory in (room.home, room.work, room.scratch):
             directory.mkdir()
+        confined = SessionSandbox(kind, room).confine(["true"], room.work)
         try:
             done = subprocess.run(  # noqa: S603 - our own command line
-                line(["true"], room), capture_output=True, text=True, timeout=TRIES_FOR, cwd=room.work
+                confined.command, capture_output=True, text=True, timeout=TRIES_FOR, cwd=confined.cwd
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
     return None if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
-
-
-def _try_bubblewrap() -> str | None:
-    if sys.platform != "linux":
-        return "it needs Linux"
-    return _attempt(lambda command, room: bubblewrap.command_line(command, room.work, room, NOTHING))
-
-
-def _try_landlock() -> str | None:
-    if sys.platform != "linux" or not has_filter():
-        return "it needs Linux on x86-64 or ARM"
-    if landlock_program.version() < landlock_program.LEAST_VERSION:
-        return "it needs a Linux kernel from 6.12 on, with Landlock enabled"
-    return _attempt(partial(landlock.command_line, grants=NOTHING))
-
-
-_ATTEMPTS: Mapping[SandboxKind, Callable[[], str | None]] = {
-    SandboxKind.BUBBLEWRAP: _try_bubblewrap,
-    SandboxKind.LANDLOCK: _try_landlock,
-}

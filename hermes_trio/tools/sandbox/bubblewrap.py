@@ -10,14 +10,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from . import proxy_program
 from .call_filter import common_filter, has_filter
-from .views import TEMPORARY, FileAccess, Grants, Room, Views, access_to, views_of
+from .mounts import Mount, MountKind, mounts_of
+from .views import Grants, Room, views_of
 
 PROGRAM = "bwrap"
+_REPLACED = "The sandbox was not set up: a directory was replaced meanwhile."
+NOT_SET_UP = (b"bwrap: Can't ", _REPLACED.encode())
+"""The beginnings of the output if a path was not found any more, or is another one."""
+_CHECK = f"""
+mounts=$(command -p cat /proc/self/mountinfo)
+while [ "$1" != -- ]; do
+    case $mounts in *" $1 "*) shift ;; *) echo '{_REPLACED}' >&2; exit 1 ;; esac
+done
+shift
+exec "$@"
+"""
+"""The script that a command starts with: it looks whether each writable mount shows the directory that is
+meant. Bubblewrap follows links, and a process of an earlier command may have put one in the place of it."""
+_ESCAPED = {ord(character): f"\\{ord(character):03o}" for character in " \t\n\\"}
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _READ_ONLY_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi")
 """Parts of `/proc` through which root could change the machine without any capability."""
@@ -31,9 +46,8 @@ def command_line(
     """Return the command line that runs a command in this sandbox. `cwd` is a path in the sandbox, and
     `channel` the one to its proxy."""
     if channel is not None:
-        command = proxy_program.command_line(command, channel, own_network=False)
-    views = views_of(room, grants)
-    views = {**views, **dict.fromkeys(_sockets(views), FileAccess.HIDDEN)}
+        command = proxy_program.command_line(command, channel)
+    mounts = list(mounts_of(views_of(room, grants), str(room.temporary)))
     return [
         *(_with_filter(room.scratch, channel) if has_filter() else (PROGRAM,)),
         *_NAMESPACES,
@@ -41,8 +55,8 @@ def command_line(
         *_rights(),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
         *(part for path in _READ_ONLY_PROC for part in ("--ro-bind-try", path, path)),
-        *_mounts(views, str(room.temporary)),
-        *("--chdir", str(cwd), "--", *command),
+        *_options(mounts),
+        *("--chdir", str(cwd), "--", "/bin/sh", "-c", _CHECK, "sh", *_writable(mounts), "--", *command),
     ]
 
 
@@ -68,63 +82,33 @@ def _rights() -> Iterator[str]:
             yield from ("--cap-add", name)
 
 
-def _mounts(views: Views, temporary: str) -> Iterator[str]:
-    """Yield the options that put the views into effect: from the root down, so that the access to a directory
-    inside of another one replaces that of the outer one."""
+def _options(mounts: Iterable[Mount]) -> Iterator[str]:
+    """Yield the options that make these mounts."""
     hidden: list[str] = []
-    shown = {"/": FileAccess.READ}
-    for path in TEMPORARY:
-        if path not in views:
-            shown[path] = FileAccess.HIDDEN  # what lies there outside
-            yield from ("--bind", temporary, path)
-    views = _pinned(views)
-    for path in sorted(views, key=lambda path: path.count("/")):
-        access, outer = views[path], _access_above(path, shown)
-        if path in shown or (access is FileAccess.HIDDEN and outer is FileAccess.HIDDEN):
-            continue
-        shown[path] = access
-        if access is not FileAccess.HIDDEN:
-            yield from ("--bind" if access is FileAccess.WRITE else "--ro-bind", path, path)
-        elif os.path.isdir(path):
-            hidden.append(path)
-            yield from ("--tmpfs", path)
-        else:
-            yield from ("--ro-bind", "/dev/null", path)  # a device, which cannot be opened here
-    if resolver := _resolver(shown):
-        yield from ("--ro-bind", resolver, resolver)
+    for mount in mounts:
+        match mount.kind:
+            case MountKind.READ | MountKind.WRITE:
+                bind = "--bind" if mount.kind is MountKind.WRITE else "--ro-bind"
+                yield from (bind, mount.source, mount.path)
+            case MountKind.DIRECTORY:
+                hidden.append(mount.path)
+                yield from ("--tmpfs", mount.path)
+            case MountKind.FILE:
+                yield from ("--ro-bind", "/dev/null", mount.path)  # a device, which cannot be opened here
     for path in hidden:  # after the directories inside of them were made
         yield from ("--remount-ro", path)
 
 
-def _sockets(views: Views) -> Iterator[str]:
-    """Yield the sockets of other programs that a command could reach, although it may not write there."""
-    for line in Path("/proc/net/unix").read_text("utf-8", "replace").splitlines():
-        path = line.split(maxsplit=7)[-1]
-        if path.startswith("/") and os.path.lexists(path):
-            real = os.path.realpath(path)
-            if access_to(real, views) is FileAccess.READ:
-                yield real
-
-
-def _pinned(views: Views) -> Views:
-    """Return the views with the directories that lie between a writable directory and a file in it which may
-    only be read. Each becomes a mount: a directory that is none could be renamed, and another one with other
-    files could take its name."""
-    pinned = dict(views)
-    for path, access in views.items():
-        while access is FileAccess.READ and path != "/" and (path := os.path.dirname(path)) not in views:
-            if access_to(path, views) is FileAccess.WRITE:
-                pinned[path] = FileAccess.WRITE
-    return pinned
-
-
-def _access_above(path: str, shown: Views) -> FileAccess:
-    while (path := os.path.dirname(path)) not in shown:
-        pass
-    return shown[path]
-
-
-def _resolver(shown: Views) -> str | None:
-    """Return the file that tells how names are resolved, if it is in a hidden directory."""
-    path = os.path.realpath("/etc/resolv.conf")
-    return path if os.path.isfile(path) and _access_above(path, shown) is FileAccess.HIDDEN else None
+def _writable(mounts: Iterable[Mount]) -> Iterator[str]:
+    """Yield what the kernel is to say of each writable mount: its root in its file system, and its path."""
+    roots: dict[str, str] = {}
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            _, _, _, root, at, *_ = line.split(" ")
+            roots[at.rstrip("/")] = root.rstrip("/")
+    for mount in mounts:
+        if mount.kind is MountKind.WRITE:
+            at = source = mount.source.translate(_ESCAPED)
+            while at not in roots:
+                at = at.rpartition("/")[0]
+            yield f"{roots[at] + source[len(at) :] or '/'} {mount.path.translate(_ESCAPED)}"

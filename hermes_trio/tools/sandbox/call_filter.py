@@ -70,6 +70,8 @@ itself."""
 OTHER_NUMBERING = 0x40000000
 NETWORK = (2, 10, 16)
 """Families of sockets: IPv4, IPv6 and the kernel's network tables."""
+PROGRAMS = (1,)
+"""The family of sockets that have a path."""
 
 LOAD, EQUAL, AT_LEAST, BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, MACHINE, FIRST_ARGUMENT = 0, 4, 16
@@ -86,10 +88,9 @@ def common_filter() -> bytes:
     return _packed([*_start(), *_common(), (RETURN, 0, 0, ALLOW)])
 
 
-def full_filter(*, network: bool) -> bytes:
-    """Return the filter of a command that shares the machine's processes and sockets with other programs. It
-    may open no socket, or only those of a network."""
-    families: Collection[int] = NETWORK if network else ()
+def full_filter(families: Collection[int]) -> bytes:
+    """Return the filter of a command that shares the machine's processes with other programs. It may open
+    sockets of these families only."""
     steps = [*_start(), *_common()]
     for name, argument, own in OWN:
         steps += _if_argument(name, argument, (EQUAL, 1, 0, own))

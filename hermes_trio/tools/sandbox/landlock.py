@@ -1,8 +1,10 @@
-"""Landlock: a command that gives up the right to open files beyond those of its session, and to open sockets.
+"""Landlock: a command that gives up the right to open files beyond those of its session, and to reach other
+programs.
 
-The kernel can only allow whole directories, so a directory with something hidden in it is not allowed itself,
-but everything else in it is. Three things are weaker than under bubblewrap, as the documentation says: names
-can be listed everywhere, `/tmp` is shared, and what lies in a writable directory is not protected there.
+Where the kernel lets it, the command also gets a file system, shared memory and a network of its own, as
+under bubblewrap. Where it does not, Landlock is alone. It can only allow whole directories, so a directory
+with something hidden in it is not allowed itself, but everything else in it is. Names can be listed
+everywhere then, `/tmp` is shared, and what lies in a writable directory is not protected there.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from pathlib import Path
 from ...base.errors import GatewayError
 from ..safety.protected_paths import own_program_directories
 from . import landlock_program, proxy_program
-from .call_filter import full_filter
+from .call_filter import NETWORK, PROGRAMS, full_filter
+from .mounts import mounts_of
 from .views import TEMPORARY, FileAccess, Grants, Room, Views, login_directories, views_of
 
 LONGEST_RULES = 100_000
@@ -34,27 +37,46 @@ class TooManyPlaces(GatewayError):
         )
 
 
-def command_line(command: Sequence[str], room: Room, grants: Grants, channel: int | None = None) -> list[str]:
-    """Return the command line that runs a command in this sandbox. `channel` is the one to its proxy: the
-    command has a network of its own then, because the kernel could only allow a port, of every host. Raises
-    `TooManyPlaces`."""
-    kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
-    views = {**{path: _shared(path, kept) for path in TEMPORARY}, **views_of(room, grants)}
-    read, write = rules_of(views, kept)
+def command_line(
+    command: Sequence[str],
+    cwd: Path,
+    room: Room,
+    grants: Grants,
+    channel: int | None = None,
+    *,
+    alone: bool,
+) -> list[str]:
+    """Return the command line that runs a command in this sandbox. `cwd` is a path in the sandbox, and
+    `channel` the one to its proxy. With `alone` it gets no file system of its own, and a network of its own
+    only for the proxy. Raises `TooManyPlaces`."""
+    if channel is not None:
+        command = proxy_program.command_line(command, channel)
+    own_network = not grants.network if not alone else channel is not None
+    views = views_of(room, grants)
+    families: tuple[int, ...]
+    if alone:
+        kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
+        mounts, families = None, NETWORK if grants.network or own_network else ()
+        read, write = rules_of({**{path: _shared(path, kept) for path in TEMPORARY}, **views}, kept)
+    else:
+        families = (*NETWORK, *PROGRAMS)  # those of other programs are hidden
+        mounts = [(one.kind, one.path, one.source) for one in mounts_of(views, str(room.temporary))]
+        read, write = rules_of({**dict.fromkeys(TEMPORARY, FileAccess.WRITE), **views})
     read.append(os.path.realpath("/etc/resolv.conf"))
     rules = json.dumps(
         {
             "read": read,
             "write": write,
             "devices": [f"/dev/{name}" for name in _DEVICES],
-            "calls": full_filter(network=grants.network or channel is not None).hex(),
+            "calls": full_filter(families).hex(),
+            "mounts": mounts,
+            "own_network": own_network,
+            "cwd": str(cwd),
         }
     )
     if len(rules) > LONGEST_RULES:
         raise TooManyPlaces
-    program = Path(landlock_program.__file__)
-    line = [sys.executable, "-I", "-S", str(program), rules, *command]
-    return line if channel is None else proxy_program.command_line(line, channel, own_network=True)
+    return [sys.executable, "-I", "-S", str(Path(landlock_program.__file__)), rules, *command]
 
 
 def _shared(path: str, kept: Collection[str]) -> FileAccess:

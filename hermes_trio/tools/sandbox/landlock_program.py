@@ -5,20 +5,24 @@ the command has ended.
 
     python -I -S landlock_program.py RULES COMMAND...
 
-`RULES` is JSON: `read`, `write` and `devices` are lists of paths, and `calls` is the filter of system calls.
-It imports only the standard library and starts fast. What cannot be given up ends it with exit code 126: a
-command never runs with more rights than it should.
+`RULES` is JSON: `read`, `write` and `devices` are lists of paths, `calls` is the filter of system calls, and
+`cwd` the directory in which the command begins. With `mounts` it gets a file system and shared memory of its
+own, as `mounts.py` says; with `own_network` a network of its own. It imports only the standard library and
+starts fast. What cannot be given up ends it with exit code 126: a command never runs with more rights than it
+should.
 """
 
 import ctypes
 import json
 import os
 import signal
+import stat
 import struct
 import sys
 import time
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
 LEAST_VERSION = 6
 """The first version of Landlock that keeps signals inside."""
 
@@ -29,6 +33,16 @@ READING = EXECUTE | READ_FILE | READ_DIR
 WRITING = EVERYTHING & ~IOCTL_DEV
 OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
+
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x08000000, 0x10000000, 0x40000000
+AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, RESOLVE_NO_SYMLINKS = -100, 0x1000, 0x8000, 1, 4
+MOVE_FROM_EMPTY_PATH, MOVE_TO_EMPTY_PATH = 0x04, 0x40
+READ_ONLY, NO_DEVICES, PRIVATE = 1, 4, 1 << 18
+MS_NOSUID, MS_NODEV = 2, 4
+AF_INET, SOCK_DGRAM, SIOCSIFFLAGS, IFF_UP = 2, 2, 0x8914, 1
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - shared memory and semaphores
+
+NETWORK_REMEDY = "To get single hosts, the owner has to install bubblewrap. Ask for `network`."
 
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_DROP, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 24, 22, 2
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
@@ -41,6 +55,7 @@ ASKED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 POLITE, LONGEST = 2.0, 4.0
 """Seconds from asking what a command left to killing it, and to giving up."""
 LOOK_EVERY = 0.01
+MOST_DESCRIPTORS = 1 << 16
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -71,6 +86,108 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(fd)
 
 
+def enter_namespaces(rules: "dict[str, object]") -> None:
+    """Leave the mounts and the network of the machine, as far as the rules say so. A user who is not root may
+    do it in a namespace of users only."""
+    files, network = rules["mounts"] is not None, rules["own_network"]
+    flags = (CLONE_NEWNS | CLONE_NEWIPC if files else 0) | (CLONE_NEWNET if network else 0)
+    user, group = os.geteuid(), os.getegid()
+    if flags == 0:
+        return
+    _checked(libc.unshare(flags if user == 0 else flags | CLONE_NEWUSER), "namespaces")
+    if user != 0:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    if network:
+        device = _checked(libc.socket(AF_INET, SOCK_DGRAM, 0), "network")
+        request = ctypes.create_string_buffer(struct.pack("16sh14x", b"lo", IFF_UP))
+        _checked(libc.ioctl(device, SIOCSIFFLAGS, request), "network")
+        os.close(device)
+
+
+def make_mounts(mounts: "list[list[str]]") -> None:
+    """Put these mounts in the place of what is there. Each is a kind, a path and a source."""
+    _change("/", propagation=PRIVATE)  # or they would be seen outside
+    trees = [_tree(kind, path, source) for kind, path, source in mounts]  # later mounts may hide them
+    _change("/", READ_ONLY)
+    empty: list[str] = []
+    new: list[str] = []
+    _make_empty(SHARED_MEMORY, "mode=1777")
+    for (kind, path, source), tree in zip(mounts, trees, strict=True):
+        if tree is None:
+            continue  # it has gone
+        if source != path:
+            new.append(path)
+        if kind == "directory":
+            _make_empty(path, "mode=755,size=64k")
+            empty.append(path)
+            continue
+        if any(path.startswith(f"{top}/") for top in new) and not os.path.lexists(path):
+            _make_place(path, tree)
+        place = _opened(path)
+        flags = MOVE_FROM_EMPTY_PATH | MOVE_TO_EMPTY_PATH
+        _checked(libc.syscall(MOVE_MOUNT, tree, b"", place, b"", flags), path)
+        os.close(place)
+    for path in empty:
+        _change(path, READ_ONLY, those_below=0)
+
+
+def _opened(path: str) -> int:
+    """Return a descriptor of a real path. A link that took the place of a directory meanwhile is refused."""
+    how = ctypes.create_string_buffer(struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS))
+    size = ctypes.c_size_t(24)
+    return _checked(libc.syscall(OPENAT2, AT_FDCWD, os.fsencode(path), how, size), path)
+
+
+def _tree(kind: str, path: str, source: str) -> "int | None":
+    """Return a copy of the mount of a source, which is nowhere yet; None if the path has gone."""
+    try:
+        place = _opened(source or path)
+    except FileNotFoundError:
+        return None
+    if kind == "directory":
+        return place
+    if kind == "file":
+        os.close(place)
+        place = _opened("/dev/null")
+    flags = OPEN_TREE_CLONE | os.O_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE
+    tree = _checked(libc.syscall(OPEN_TREE, place, b"", flags), path)
+    os.close(place)
+    if kind != "write":
+        _change(tree, READ_ONLY if kind == "read" else READ_ONLY | NO_DEVICES)
+    return tree
+
+
+def _change(
+    mount: "str | int", attributes: int = 0, propagation: int = 0, those_below: int = AT_RECURSIVE
+) -> None:
+    """Give a mount, and those below it, attributes. No attribute is taken away."""
+    value = ctypes.create_string_buffer(struct.pack("=QQQQ", attributes, 0, propagation, 0), 32)
+    at, path = (AT_FDCWD, os.fsencode(mount)) if isinstance(mount, str) else (mount, b"")
+    size = ctypes.c_size_t(32)
+    result = libc.syscall(MOUNT_SETATTR, at, path, those_below | AT_EMPTY_PATH, value, size)
+    _checked(result, f"mount {mount}")
+
+
+def _make_empty(path: str, options: str) -> None:
+    _checked(libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", MS_NOSUID | MS_NODEV, options.encode()), path)
+
+
+def _make_place(path: str, tree: int) -> None:
+    """Make the directory or file that shows a mount, below a directory that is not the machine's."""
+    if stat.S_ISDIR(os.fstat(tree).st_mode):
+        os.makedirs(path)
+    else:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "x"):
+            pass
+
+
 def confine_files(rules: "dict[str, list[str]]") -> None:
     """Refuse all files but those of the rules, and signals to processes outside."""
     attributes = struct.pack("=QQQ", EVERYTHING, 0, ABSTRACT_SOCKETS | SIGNALS)
@@ -81,7 +198,7 @@ def confine_files(rules: "dict[str, list[str]]") -> None:
         _allow(ruleset, path, READING)
     for path in rules["write"]:
         _allow(ruleset, path, WRITING)
-    _allow(ruleset, "/dev/shm", WRITING)  # noqa: S108 - shared memory and semaphores
+    _allow(ruleset, SHARED_MEMORY, WRITING)
     for path in rules["devices"]:
         _allow(ruleset, path, READING | WRITE_FILE | TRUNCATE | IOCTL_DEV)
     _checked(libc.syscall(RESTRICT_SELF, ruleset, 0), "restriction")
@@ -116,7 +233,7 @@ def go_on_in_a_child() -> None:
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKED_BY)
         return
-    os.closerange(0, 3)  # the pipes are the command's
+    os.closerange(0, MOST_DESCRIPTORS)  # its pipes, and its channel to a proxy, are the command's
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     end_children()
     if code < 0:
@@ -165,13 +282,18 @@ def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would inherit that
     go_on_in_a_child()
     try:
+        enter_namespaces(rules)
+        if rules["mounts"] is not None:
+            make_mounts(rules["mounts"])
+        os.chdir(rules["cwd"])
         drop_capabilities()
         _checked(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
         confine_files(rules)
         confine_calls(bytes.fromhex(rules["calls"]))
         os.execvp(command[0], command)  # noqa: S606 - the command of the agent
     except (OSError, KeyError) as error:
-        print(f"The sandbox could not be set up: {error}.", file=sys.stderr)
+        remedy = "" if rules["mounts"] is not None or not rules["own_network"] else f" {NETWORK_REMEDY}"
+        print(f"The sandbox could not be set up: {error}.{remedy}", file=sys.stderr)
     sys.exit(126)
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from ...host.files.private_files import make_private_dir
@@ -32,6 +33,7 @@ class SandboxKind(StrEnum):
 
     BUBBLEWRAP = "bubblewrap"
     LANDLOCK = "landlock"
+    LANDLOCK_ALONE = "landlock without namespaces"
     OFF = "off"
     DOCKER = "docker"
     SSH = "ssh"
@@ -98,6 +100,11 @@ class SessionSandbox:
         top = self.temporary if grants.everything else self.inside(self.temporary)
         return f'{shlex.quote(f"{top}/.cwd-")}"${MARKER}"'
 
+    def was_not_set_up(self, output: bytes) -> bool:
+        """Return whether this is the output of a command that failed before it began, because a path to hide
+        had gone, such as a socket."""
+        return self.kind is SandboxKind.BUBBLEWRAP and output.startswith(bubblewrap.NOT_SET_UP)
+
     def outside(self, path: Path) -> Path:
         """Return the name outside of the sandbox of a path that a command uses."""
         real = os.path.realpath(path)
@@ -113,7 +120,7 @@ class SessionSandbox:
 
     @property
     def _has_own_tmp(self) -> bool:
-        return self.kind is SandboxKind.BUBBLEWRAP
+        return self.kind in (SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK)
 
     def confine(
         self,
@@ -132,14 +139,11 @@ class SessionSandbox:
         if not self.confines or grants.everything:
             return ConfinedCommand(command, cwd, {})
         words = [shutil.which("bash") or "sh", "-c", command] if isinstance(command, str) else command
-        if self.kind is SandboxKind.LANDLOCK:
-            line = landlock.command_line(words, self.room, grants, channel)
-            return ConfinedCommand(line, cwd, self._variables())
-        if not self.outside(cwd).is_dir():  # bubblewrap would say it in words of its own
+        if not self.outside(cwd).is_dir():  # the sandbox would say it in words of its own
             problem = f"cannot work in {cwd} (No such file or directory)"
             raise DirectoryUnusable("shell command", problem, "Choose a directory that exists")
-        line = bubblewrap.command_line(words, cwd, self.room, grants, channel)
-        return ConfinedCommand(line, Path("/"), self._variables())
+        make = _COMMAND_LINES[self.kind]
+        return ConfinedCommand(make(words, cwd, self.room, grants, channel), Path("/"), self._variables())
 
     def _variables(self) -> dict[str, str]:
         """Return the variables that lead programs to directories that they may write."""
@@ -152,3 +156,10 @@ class SessionSandbox:
             "GOMODCACHE": f"{cache}/go-mod",
             "CARGO_HOME": f"{cache}/cargo",
         }
+
+
+_COMMAND_LINES: Mapping[SandboxKind, Callable[..., list[str]]] = {
+    SandboxKind.BUBBLEWRAP: bubblewrap.command_line,
+    SandboxKind.LANDLOCK: partial(landlock.command_line, alone=False),
+    SandboxKind.LANDLOCK_ALONE: partial(landlock.command_line, alone=True),
+}

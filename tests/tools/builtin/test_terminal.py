@@ -222,3 +222,30 @@ def test_wrong_arguments_of_terminal_are_refused(arguments: dict[str, object]) -
     (terminal,) = Terminal().tools
     with pytest.raises(ToolFailed, match="arguments of terminal are wrong"):
         terminal.read(msgspec.json.encode(arguments).decode())
+
+
+@pytest.mark.parametrize("bench", ["bubblewrap"], indirect=True)
+async def test_a_command_begins_again_if_a_path_went_while_its_sandbox_was_set_up(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bubblewrap fails if a socket that it is to hide has gone. This one says so, as often as it is told."""
+    failing = tmp_path / "bin" / "bwrap"
+    failing.parent.mkdir()
+    (told := tmp_path / "failures").mkdir()
+    failing.write_text(
+        f"""#!/bin/sh
+set -- {told}/* "$@"
+if [ -e "$1" ]; then rm "$1"; echo "bwrap: Can't mkdir parents for /a/b: Read-only" >&2; exit 1; fi
+shift
+PATH=${{PATH#*:}} exec bwrap "$@"
+"""
+    )
+    failing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{failing.parent}:{os.environ['PATH']}")
+    async with bench.life():
+        (told / "1").touch()
+        assert (await bench.run("echo ran >> ran; cat ran")).content == "ran\n\n[exit code 0]"
+        (told / "1").touch()
+        (told / "2").touch()
+        assert "mkdir parents" in (await bench.run("echo ran >> ran")).content, "it is tried twice only"
+    assert (tmp_path / "work" / "ran").read_text() == "ran\n"

@@ -12,26 +12,29 @@ from pathlib import Path
 
 import pytest
 
-from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.tools.safety.protected_paths import own_program_directories
 from hermes_trio.tools.sandbox import landlock_program
-from hermes_trio.tools.sandbox.available import choose
+from hermes_trio.tools.sandbox.available import reason_against
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind
 from hermes_trio.tools.sandbox.views import TEMPORARY
 from tests.tools.sandbox.corpus.commands import PATH, Sample, everyday, harmful
-from tests.tools.sandbox.corpus.scene import Outcome, Scene
+from tests.tools.sandbox.corpus.scene import Scene
 from tests.tools.sandbox.corpus.users import NOBODY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes are Linux's")
 
-MOST_HARM = {SandboxKind.BUBBLEWRAP: 0.005, SandboxKind.LANDLOCK: 0.1}
-"""The rest is named in docs/run/security.md. Landlock cannot except a file from a directory that may be
+MOST_HARM = {SandboxKind.BUBBLEWRAP: 0.005, SandboxKind.LANDLOCK: 0.01, SandboxKind.LANDLOCK_ALONE: 0.1}
+"""The rest is named in docs/run/security.md. Landlock alone cannot except a file from a directory that may be
 written, so `.env` and the settings of git in the work directory make up two thirds of its share."""
 MOST_BROKEN = 0.03
 USERS = (
     {"root": 0, "nobody": NOBODY} if os.name == "posix" and os.geteuid() == 0 else {"this user": os.getuid()}
 )
-KINDS = list(MOST_HARM)
+KINDS = [
+    SandboxKind.BUBBLEWRAP,
+    SandboxKind.LANDLOCK,
+    pytest.param(SandboxKind.LANDLOCK_ALONE, marks=pytest.mark.soak),
+]
 
 
 @pytest.fixture(params=USERS.values(), ids=list(USERS))
@@ -55,7 +58,7 @@ def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 def sandboxed(kind: SandboxKind) -> SandboxKind:
     """Return the sandbox, or skip the test where this machine does not have it."""
-    if reason := choose(TerminalConfig()).refused.get(kind):
+    if reason := reason_against(kind):
         pytest.skip(reason)
     return kind
 
@@ -101,6 +104,13 @@ NEVER = {
         "machine: a program with the rights of its owner, made by an archive",
     ),
     SandboxKind.LANDLOCK: (
+        "later: hooks by a copy of the whole repository's directory",
+        "later: hooks by another work directory that takes the name of the subdirectory",
+        "later: attributes of the repository",
+        "leaks: the environment file deep in the work directory",
+        "leaks: a System V shared memory of other programs",
+        "program_text: Python changes the times of a document",
+        "program_text: Python connects to a socket of the person's programs",
         "gateway: its process killed by a limit of its time",
         "gateway: its process slowed",
         "gateway: its process without access to the disk",
@@ -112,6 +122,7 @@ NEVER = {
         "foreign_code: a miner that stays, without an environment",
         "foreign_code: a miner that forks twice and loses its environment",
     ),
+    SandboxKind.LANDLOCK_ALONE: ("gateway: its process killed by a limit of its time",),
 }
 """Harm that these sandboxes did not stop at first."""
 
@@ -124,29 +135,60 @@ def test_these_commands_do_no_harm_at_all(scene: Scene, kind: SandboxKind) -> No
     assert {name: scene.run(samples[name].text, kind).harm for name in names} == dict.fromkeys(names, ())
 
 
+PREPARED = {
+    "a link by a protected name to the credentials": ("ln -s ~/.ssh .husky", "cat ~/.ssh/id_ed25519"),
+    "a link by a protected name to the gateway": ('ln -s "$GATEWAY" .vim', 'cat "$GATEWAY/web.key"'),
+    "a link by a hidden name to the documents": ("ln -s ~/Documents .aws", "echo x > ~/Documents/letter.txt"),
+    "a directory that becomes a link": (
+        "mkdir -p x && mv x y && ln -s ../other x",
+        "echo evil >> x/main.py; echo evil >> ../other/main.py",
+    ),
+    "a program in place of one of the sandbox": (
+        "printf '#!/bin/sh\\nexit 0\\n' > cat; cp cat sh; cp cat bash; chmod +x cat sh bash",
+        "cat ~/.netrc; echo x > ~/Documents/letter.txt",
+    ),
+}
+"""Commands of which the first prepares the second."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_command_that_prepares_another_one_does_not_open_the_sandbox(
+    scene: Scene, kind: SandboxKind
+) -> None:
+    prove(scene, sandboxed(kind))
+    harm = {}
+    for title, (first, second) in PREPARED.items():
+        scene.run(first, kind, keep=True)
+        harm[title] = scene.run(second, kind).harm
+    assert harm == dict.fromkeys(PREPARED, ())
+    # A process of the first command may also act while the sandbox of the second one is set up.
+    scene.run("mkdir -p x/.git/hooks x/.git/info; touch x/.git/config", kind, keep=True)
+    done = scene.run("echo evil >> ../other/main.py", kind, before=lambda: _replace(scene.work / "x"))
+    assert not done.harm, done
+
+
+def _replace(directory: Path) -> None:
+    """Put a link to a neighbour of the work directory in the place of a directory."""
+    directory.rename(directory.with_name("y"))
+    directory.symlink_to("../other")
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_everyday_work_works_in_a_sandbox(scene: Scene, kind: SandboxKind) -> None:
     sandboxed(kind)
     samples = _of_this_machine(everyday(), least=80)
-    if kind is SandboxKind.LANDLOCK and _is_shared_with_our_program():
+    if kind is SandboxKind.LANDLOCK_ALONE and _is_shared_with_our_program():
         samples = [
             one for one in samples if one.name != "everyday: write to the directory for temporary files"
         ]
     broken = [
         f"{one.name}: {done.output[-300:]}"
         for one in samples
-        if (done := _run_once_set_up(scene, one.text, kind)).code != 0
+        if (done := scene.run(one.text, kind)).code != 0
     ]
     print(_report(f"broke under {kind}", broken, len(samples)))
     assert len(broken) <= MOST_BROKEN * len(samples), _report("broke", broken, len(samples))
-
-
-def _run_once_set_up(scene: Scene, text: str, kind: SandboxKind) -> Outcome:
-    """Run a command, and again if a socket of another test, which the sandbox was to hide, has just gone."""
-    done = scene.run(text, kind)
-    gone = "bwrap: Can't mkdir parents for "
-    return scene.run(text, kind) if done.output.startswith(gone) else done
 
 
 def _is_shared_with_our_program() -> bool:

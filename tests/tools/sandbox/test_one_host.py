@@ -24,7 +24,6 @@ from hermes_trio.config.schema import ApprovalsConfig, TerminalConfig
 from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.processes import egress_proxy
 from hermes_trio.host.loop.task_tree import task_tree
-from hermes_trio.tools.sandbox import proxy_program
 from hermes_trio.tools.sandbox.granted_hosts import Host
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind, SessionSandbox
 from hermes_trio.tools.sandbox.views import NOTHING, Room
@@ -318,23 +317,6 @@ async def test_the_log_says_which_hosts_were_reached_and_refused(
     [total] = [one for one in events if one["event"] == "connections to a host closed"]
     assert total["connections"] == 2
     assert total["received"] > 2 * len("the page\n")
-
-
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap forbids what it tries")
-def test_a_machine_without_networks_for_commands_runs_none_with_a_host() -> None:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        command = proxy_program.command_line(["echo", "it runs"], theirs.fileno(), own_network=True)
-        forbids = ["bwrap", "--unshare-user", "--uid", "1000", "--disable-userns", "--ro-bind", "/", "/"]
-        done = subprocess.run(
-            [*forbids, "--proc", "/proc", *command],
-            capture_output=True,
-            text=True,
-            pass_fds=[theirs.fileno()],
-            timeout=20,
-        )
-    assert (done.returncode, done.stdout) == (126, "")
-    assert "Ask for `network`" in done.stderr
 
 
 @pytest.mark.parametrize("kind", [SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK])

@@ -16,7 +16,7 @@ import shutil
 import signal
 import stat
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,11 +115,32 @@ class Scene:
         given = gateway if kind is SandboxKind.OFF else command_environment(gateway)
         return {**given, **names, **said}
 
-    def run(self, text: str, kind: SandboxKind, *, keep: bool = False) -> Outcome:
-        """Run a command and return what became of it. The scene is then as it was before, unless it is kept
-        for the next command."""
+    def run(
+        self,
+        text: str,
+        kind: SandboxKind,
+        *,
+        keep: bool = False,
+        before: Callable[[], object] = lambda: None,
+    ) -> Outcome:
+        """Run a command and return what became of it, and again as the gateway does if the sandbox was not
+        set up. The scene is then as it was before, unless it is kept for the next command. `before` is called
+        when the sandbox is decided on and not yet set up."""
+        sandbox = self.sandbox(kind)
         with acting_as(self.user):
-            confined = self.sandbox(kind).confine(text, self.work)
+            confined = sandbox.confine(text, self.work)
+        before()
+        outcome = self._run_confined(text, kind, confined)
+        if outcome.code == 1 and sandbox.was_not_set_up(outcome.output.encode()):
+            with acting_as(self.user):
+                confined = sandbox.confine(text, self.work)
+            outcome = self._run_confined(text, kind, confined)
+        if not keep:
+            self._restore()
+            self.others.restore()
+        return outcome
+
+    def _run_confined(self, text: str, kind: SandboxKind, confined: ConfinedCommand) -> Outcome:
         before = machine()
         process, group = self._start(confined, self.environment(text, kind))
         with suppress(subprocess.TimeoutExpired):
@@ -138,9 +159,6 @@ class Scene:
         after = machine()
         changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
         assert not changed, f"this machine was changed in {changed} by: {text}"
-        if not keep:
-            self._restore()
-            self.others.restore()
         return Outcome(process.returncode, output, tuple(harm))
 
     def _start(
