@@ -26,6 +26,12 @@ class CheapLink:
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
         await trio.lowlevel.checkpoint()
 
+    async def draft(self, draft: object) -> None:
+        raise NotImplementedError("the traits deny it")
+
+    async def react(self, chat_id: str, message_id: str) -> None:
+        raise NotImplementedError("the traits deny it")
+
     async def find(self, chat_id: str, key: str) -> str | None:
         await trio.lowlevel.checkpoint()
         return None

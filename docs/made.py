@@ -19,6 +19,7 @@ from docs.making.chat_commands import chat_commands
 from docs.making.command_line import command_line
 from docs.making.configuration import configuration
 from docs.making.http_api import http_api
+from docs.making.laws import laws
 from docs.making.layers import layers
 from docs.making.original_keys import hermes_agent
 from docs.making.public_names import public_names
@@ -32,6 +33,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "reference/http-api.md": http_api,
     "reference/hermes-agent.md": hermes_agent,
     "reference/public-names.md": public_names,
+    "change/laws.md": laws,
     "change/layers.md": layers,
 }
 

@@ -57,6 +57,7 @@ REAL = (
     "tests/platforms/telegram/test_steps.py",
     "tests/platforms/telegram/test_webhook.py",
     "tests/platforms/test_laws.py",
+    "tests/testing/test_laws_matrix.py",
     "tests/embed/",
     "tests/test_imports.py",
     "tests/test_log.py",

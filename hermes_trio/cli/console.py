@@ -12,7 +12,7 @@ import trio
 
 from ..base.errors import GatewayError
 from ..base.messages import MessageEvent, SessionSource
-from ..platform.contract import Link, LinkLost, Outgoing, Preformatted, Traits
+from ..platform.contract import Draft, Link, LinkLost, Outgoing, Preformatted, Traits
 from .terminal_output import visible
 
 GROWING = "\x00"
@@ -147,6 +147,12 @@ class Console:
 
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
         await trio.lowlevel.checkpoint()
+
+    async def draft(self, draft: Draft) -> None:
+        raise NotImplementedError("the traits deny it")
+
+    async def react(self, chat_id: str, message_id: str) -> None:
+        raise NotImplementedError("the traits deny it")
 
     async def find(self, chat_id: str, key: str) -> str | None:
         await trio.lowlevel.checkpoint()

@@ -19,6 +19,7 @@ from functools import partial
 from ..base.errors import GatewayError
 from ..base.messages import MessageEvent
 from ..log import Log
+from ..platform.contract import STOPPED_DRAFT
 from ..state.tables import pairing
 from .commands.obey import Commands
 from .commands.parse import SAYING, STORED_WITH_EFFECT, Command, parse
@@ -28,7 +29,7 @@ from .links.access import Access
 from .links.link import Connection
 from .outbound import texts
 from .outbound.chats import Chats
-from .outbound.rows import Chat
+from .outbound.rows import Chat, draft_number
 from .turn.open_question import PRESS, OpenQuestion, parse_press
 from .turn.questions import give_answer
 
@@ -40,6 +41,7 @@ class Kind(Enum):
 
     UNREADABLE = "unreadable"
     PRESS = "press"
+    STOPPED_DRAFT = "stopped draft"
     ANSWER = "answer"
     MESSAGE = "message"
 
@@ -51,6 +53,8 @@ def route(event: MessageEvent, questions: Iterable[OpenQuestion]) -> Kind | Comm
         return Kind.UNREADABLE
     if event.kind == "callback" and event.text.startswith(PRESS):
         return Kind.PRESS
+    if event.kind == "callback" and event.text.startswith(STOPPED_DRAFT):
+        return Kind.STOPPED_DRAFT
     command = parse(event)
     if command is not None:
         return command
@@ -88,6 +92,8 @@ class Router:
             await self._obey(kind, key, event)
         elif kind is Kind.PRESS:
             await self._press(connection, key, event)
+        elif kind is Kind.STOPPED_DRAFT:
+            await self._stop_draft(key, event)
         else:
             await self._message(connection, key, event, answers=kind is Kind.ANSWER)
 
@@ -96,6 +102,7 @@ class Router:
         stored = await mailbox.store(key, event)
         if stored.seen_before:
             return
+        self.chats.mark(event)
         if answers:
             # The platform does not send a stored event again, so a step that the disk refuses is repeated
             # here.
@@ -144,6 +151,15 @@ class Router:
             if await connection.stored(give):
                 return
         self.chats.reply(event, texts.question_closed())
+
+    async def _stop_draft(self, key: str, event: MessageEvent) -> None:
+        """Obey a press of the stop button of a draft, if its turn still runs: the next turn is another
+        draft."""
+        handle = self.mailbox.work.running.handle(key)
+        if handle is not None and event.text == f"{STOPPED_DRAFT}{draft_number(handle.run_id)}":
+            await self._obey(Command("stop"), key, event)
+        else:
+            await self.mailbox.store_done(key, event)
 
     async def _refuse(self, event: MessageEvent) -> None:
         """Store nothing of a sender without access; a stranger may be shown a pairing code. The event is

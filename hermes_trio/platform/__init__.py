@@ -1,10 +1,11 @@
 """Names for those who write an adapter, the code of a platform.
 
     adapter      Adapter, BaseLink, Link, Traits, FOR_EVER: the contract; `contract` describes it
-    messages     MessageEvent, SessionSource, Attachment, HomeChannel; Outgoing, Button, Preformatted
+    messages     MessageEvent, SessionSource, Attachment, HomeChannel; Outgoing, Button, Preformatted,
+                 Draft, STOPPED_DRAFT
     errors       PlatformError and its subclasses
     commands     Question for `hermes-trio setup`, Finding for `hermes-trio doctor`
-    services     Log, command_menu, install_command, is_from_agent, sole_use
+    services     Log, chunks, command_menu, install_command, is_from_agent, sole_use
 
 Each name is imported when it is first used: `hermes-trio --help` imports this package and waits for none of
 them.
@@ -20,15 +21,18 @@ if TYPE_CHECKING:
     from ..base.messages import MessageEvent as MessageEvent
     from ..base.messages import SessionSource as SessionSource
     from ..gateway.commands.table import command_menu as command_menu
+    from ..gateway.outbound.split import chunks as chunks
     from ..host.files.file_lock import sole_use as sole_use
     from ..host.processes.peers import is_from_agent as is_from_agent
     from ..log import Log as Log
     from .base_link import BaseLink as BaseLink
     from .contract import FOR_EVER as FOR_EVER
+    from .contract import STOPPED_DRAFT as STOPPED_DRAFT
     from .contract import Adapter as Adapter
     from .contract import Button as Button
     from .contract import ChatGone as ChatGone
     from .contract import CredentialsRefused as CredentialsRefused
+    from .contract import Draft as Draft
     from .contract import FloodWait as FloodWait
     from .contract import Link as Link
     from .contract import LinkLost as LinkLost
@@ -44,12 +48,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FOR_EVER",
+    "STOPPED_DRAFT",
     "Adapter",
     "Attachment",
     "BaseLink",
     "Button",
     "ChatGone",
     "CredentialsRefused",
+    "Draft",
     "Finding",
     "FloodWait",
     "HomeChannel",
@@ -66,6 +72,7 @@ __all__ = [
     "Refused",
     "SessionSource",
     "Traits",
+    "chunks",
     "command_menu",
     "install_command",
     "is_from_agent",
@@ -76,10 +83,12 @@ _MODULES = {
     ".base_link": ("BaseLink",),
     ".contract": (
         "FOR_EVER",
+        "STOPPED_DRAFT",
         "Adapter",
         "Button",
         "ChatGone",
         "CredentialsRefused",
+        "Draft",
         "FloodWait",
         "Link",
         "LinkLost",
@@ -96,6 +105,7 @@ _MODULES = {
     "..base.extras": ("install_command",),
     "..base.messages": ("Attachment", "HomeChannel", "MessageEvent", "SessionSource"),
     "..gateway.commands.table": ("command_menu",),
+    "..gateway.outbound.split": ("chunks",),
     "..host.files.file_lock": ("sole_use",),
     "..host.processes.peers": ("is_from_agent",),
     "..log": ("Log",),

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from ..base.messages import MessageEvent
-from .contract import Link, Outgoing, Preformatted, Traits
+from .contract import Draft, Link, Outgoing, Preformatted, Traits
 
-_Trait = Literal["edits", "deletes", "typing", "finds", "fetches"]
+_Trait = Literal["edits", "deletes", "typing", "drafts", "reacts", "finds", "fetches"]
 
 
 class BaseLink(Link):
     """Base class of links. A subclass implements `receive` and `send`, and for each trait of its platform one
-    of `_edit`, `_delete`, `_typing`, `_find` and `_fetch`.
+    of `_edit`, `_delete`, `_typing`, `_draft`, `_react`, `_find` and `_fetch`.
 
     A call that the traits deny raises AssertionError: the caller did not look at the traits. It is no
     `PlatformError`, because nothing may handle it."""
@@ -45,6 +45,16 @@ class BaseLink(Link):
         self._check("typing")
         await self._typing(chat_id, thread_id)
 
+    async def draft(self, draft: Draft) -> None:
+        """As `Link.draft`."""
+        self._check("drafts")
+        await self._draft(draft)
+
+    async def react(self, chat_id: str, message_id: str) -> None:
+        """As `Link.react`."""
+        self._check("reacts")
+        await self._react(chat_id, message_id)
+
     async def find(self, chat_id: str, key: str) -> str | None:
         """As `Link.find`."""
         self._check("finds")
@@ -62,6 +72,12 @@ class BaseLink(Link):
         raise NotImplementedError
 
     async def _typing(self, chat_id: str, thread_id: str | None) -> None:
+        raise NotImplementedError
+
+    async def _draft(self, draft: Draft) -> None:
+        raise NotImplementedError
+
+    async def _react(self, chat_id: str, message_id: str) -> None:
         raise NotImplementedError
 
     async def _find(self, chat_id: str, key: str) -> str | None:

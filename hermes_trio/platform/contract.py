@@ -27,6 +27,8 @@ from ..base.messages import Attachment, MessageEvent
 Counting = Literal["characters", "utf-16", "bytes"]
 Dialect = Literal["plain", "markdown"]
 FOR_EVER = math.inf
+STOPPED_DRAFT = "stopped-draft:"
+"""Beginning of the text of an event that says that a person has stopped a draft; its number follows."""
 Preformatted = tuple[tuple[int, int], ...]
 """Parts of a text that are shown exactly as they are, without markup: pairs of the index of the first
 character and the index after the last one, in order. Whole lines are shown as a block, other parts within
@@ -60,6 +62,10 @@ class Traits:
     """Text of the first message of an answer, before it has any words; empty to send no such message. It is
     for platforms that can edit, and can neither find what was sent nor take a key: there the words come by
     edits, which may be repeated."""
+    drafts: bool = False
+    """A text that is being written can be shown as a `Draft` in direct chats."""
+    reacts: bool = False
+    """A message of a person can be marked as taken in."""
     fetches: bool = False
     """Attachments of people can be fetched by their `file_id`."""
     sends_files: bool = False
@@ -99,6 +105,20 @@ class Outgoing:
     """First part of a message that is edited until it is complete."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The text of an answer that is being written. It disappears after some seconds unless it is shown again,
+    and when a message is sent to the chat. A person can stop it: then an event of kind `callback` comes, with
+    the text `STOPPED_DRAFT` and the number."""
+
+    chat_id: str
+    number: int
+    """From 1 to 2**31 - 1; equal for all texts of one answer."""
+    text: str = ""
+    """Markdown that fits the limit; empty before the first words."""
+    thread_id: str | None = None
+
+
 class Link(Protocol):
     """A live connection to a platform. `BaseLink` is a base class that refuses calls which the traits
     deny."""
@@ -119,6 +139,13 @@ class Link(Protocol):
 
     async def typing(self, chat_id: str, thread_id: str | None) -> None:
         """Show for some seconds that somebody is typing."""
+
+    async def draft(self, draft: Draft) -> None:
+        """Show a draft in a direct chat, in place of its last text. Raises `Refused` where that is not
+        possible."""
+
+    async def react(self, chat_id: str, message_id: str) -> None:
+        """Mark a message of a person as taken in."""
 
     async def find(self, chat_id: str, key: str) -> str | None:
         """Return the id of the message that was sent with this key; None if none has arrived."""

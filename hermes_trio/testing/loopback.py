@@ -21,6 +21,7 @@ from ..base.messages import MessageEvent
 from ..config.schema import PlatformConfig
 from ..platform.base_link import BaseLink
 from ..platform.contract import (
+    Draft,
     LinkLost,
     NotSent,
     OutcomeUnknown,
@@ -40,9 +41,11 @@ from .wire import (
     Find,
     FromPlatform,
     Hello,
+    React,
     Reader,
     Said,
     Send,
+    ShowDraft,
     Typing,
     WireError,
     decode_from_platform,
@@ -118,6 +121,12 @@ class LoopbackLink(BaseLink):
 
     async def _typing(self, chat_id: str, thread_id: str | None) -> None:
         await self._call(lambda number: Typing(number, chat_id, thread_id))
+
+    async def _draft(self, draft: Draft) -> None:
+        await self._call(lambda number: ShowDraft(number, draft))
+
+    async def _react(self, chat_id: str, message_id: str) -> None:
+        await self._call(lambda number: React(number, chat_id, message_id))
 
     async def _find(self, chat_id: str, key: str) -> str | None:
         return await self._call(lambda number: Find(number, chat_id, key))

@@ -31,9 +31,11 @@ from .wire import (
     Find,
     FromPlatform,
     Hello,
+    React,
     Reader,
     Said,
     Send,
+    ShowDraft,
     Typing,
     WireError,
     decode_from_gateway,
@@ -182,6 +184,10 @@ class _Connection:
                 await self._server.edit(frame.chat_id, frame.message_id, frame.text, frame.preformatted)
             case Delete():
                 await self._server.delete(frame.chat_id, frame.message_id)
+            case ShowDraft():
+                await self._server.draft(frame.draft)
+            case React():
+                await self._server.react(frame.chat_id, frame.message_id)
             case Typing():
                 await self._server.typing(frame.chat_id, frame.thread_id)
         return None

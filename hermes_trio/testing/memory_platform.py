@@ -23,6 +23,7 @@ import trio
 from ..base.messages import MessageEvent
 from ..platform.base_link import BaseLink
 from ..platform.contract import (
+    Draft,
     LinkLost,
     NotSent,
     OutcomeUnknown,
@@ -110,6 +111,12 @@ class MemoryLink(BaseLink):
 
     async def _typing(self, chat_id: str, thread_id: str | None) -> None:
         await self.while_up(partial(self._stage.typing, chat_id, thread_id))
+
+    async def _draft(self, draft: Draft) -> None:
+        await self.while_up(partial(self._stage.draft, draft))
+
+    async def _react(self, chat_id: str, message_id: str) -> None:
+        await self.while_up(partial(self._stage.react, chat_id, message_id))
 
     async def _find(self, chat_id: str, key: str) -> str | None:
         return await self.while_up(partial(self._stage.find, chat_id, key))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..base.messages import Attachment
-from ..platform.contract import Button, Counting, Outgoing, Preformatted, Refused, Traits
+from ..platform.contract import Button, Counting, Draft, Outgoing, Preformatted, Refused, Traits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,10 @@ class ShownChat:
     messages: list[Shown] = field(default_factory=list)
     typing_at: list[float] = field(default_factory=list)
     """Times at which typing was shown."""
+    draft: Draft | None = None
+    """The draft that is shown; a message removes it."""
+    taken_in: list[str] = field(default_factory=list)
+    """Ids of the person's messages that are marked as taken in."""
 
     @property
     def texts(self) -> list[str]:
@@ -90,6 +94,7 @@ class ShownChats:
             self._check(message.text)
         message_id = self._new_id()
         self._keys[key] = message_id, at
+        self[message.chat_id].draft = None
         self[message.chat_id].messages.append(
             Shown(
                 message_id=message_id,
@@ -114,6 +119,12 @@ class ShownChats:
         messages[place] = replace(
             messages[place], text=text, buttons=(), edited_at=at, preformatted=preformatted
         )
+
+    def show_draft(self, draft: Draft) -> None:
+        """Show a draft in place of the last one."""
+        if draft.text:
+            self._check(draft.text)
+        self[draft.chat_id].draft = draft
 
     def delete(self, chat_id: str, message_id: str) -> None:
         """Remove a message."""

@@ -18,10 +18,10 @@ import trio
 
 from ..base.messages import ChatType, MessageEvent, SessionSource
 from ..base.pulse import Pulse
-from ..platform.contract import OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
+from ..platform.contract import STOPPED_DRAFT, Draft, OutcomeUnknown, Outgoing, Preformatted, Refused, Traits
 from .shown_chats import ShownChat, ShownChats
 
-Call = Literal["connect", "send", "edit", "delete", "typing", "find", "fetch"]
+Call = Literal["connect", "send", "edit", "delete", "typing", "draft", "react", "find", "fetch"]
 What = Call | Literal["disconnect", "accept"]
 
 _T = TypeVar("_T")
@@ -113,6 +113,13 @@ class Stage:
         message, button = self.chat(how.get("chat", "42")).button(label)
         event = self.event(button.value, **how)
         return replace(event, kind="callback", reply_to=message.message_id)
+
+    def stop_draft(self, **how: Unpack[Saying]) -> MessageEvent:
+        """Return the event of a person who stops the draft of a chat. Raises KeyError if none is shown."""
+        draft = self.chat(how.get("chat", "42")).draft
+        if draft is None:
+            raise KeyError("No draft is shown.")
+        return replace(self.event(f"{STOPPED_DRAFT}{draft.number}", **how), kind="callback")
 
     def event(self, text: str, **how: Unpack[Saying]) -> MessageEvent:
         """Return the event that `says` delivers."""
@@ -209,6 +216,16 @@ class Stage:
         await self._perform(
             "typing", chat_id, lambda: self.chat(chat_id).typing_at.append(trio.current_time())
         )
+
+    async def draft(self, draft: Draft) -> None:
+        """Show a draft."""
+        self.note("draft", draft.chat_id, text=draft.text, thread_id=draft.thread_id)
+        await self._perform("draft", draft.chat_id, lambda: self._chats.show_draft(draft))
+
+    async def react(self, chat_id: str, message_id: str) -> None:
+        """Mark a message of a person as taken in."""
+        self.note("react", chat_id, message_id)
+        await self._perform("react", chat_id, lambda: self.chat(chat_id).taken_in.append(message_id))
 
     async def find(self, chat_id: str, key: str) -> str | None:
         """Return the id of the message that was sent with this key."""

@@ -3,7 +3,7 @@
     gateway    {"type": "hello", "id": 1, "account": "main"}        the first frame, once
     platform   {"type": "answer", "id": 1, "value": null}           to each call, in any order
     gateway    {"type": "send", "id": 2, "message": {"chat_id": "42", "text": "Hi.", "key": "k", ...}}
-               edit, delete, typing and find carry the arguments of those calls
+               edit, delete, typing, draft, react and find carry the arguments of those calls
     platform   {"type": "failure", "id": 2, "error": "FloodWait", "text": "...", "seconds": 5}
     platform   {"type": "said", "number": 7, "event": {...}}        the next one follows after its accept
     gateway    {"type": "accept", "number": 7}                      the event is stored; without an answer
@@ -23,6 +23,7 @@ from ..base.messages import MessageEvent
 from ..platform.contract import (
     ChatGone,
     CredentialsRefused,
+    Draft,
     FloodWait,
     LinkLost,
     NotSent,
@@ -67,6 +68,17 @@ class Typing(msgspec.Struct, frozen=True, tag="typing"):
     thread_id: str | None = None
 
 
+class ShowDraft(msgspec.Struct, frozen=True, tag="draft"):
+    id: int
+    draft: Draft
+
+
+class React(msgspec.Struct, frozen=True, tag="react"):
+    id: int
+    chat_id: str
+    message_id: str
+
+
 class Find(msgspec.Struct, frozen=True, tag="find"):
     id: int
     chat_id: str
@@ -94,7 +106,7 @@ class Said(msgspec.Struct, frozen=True, tag="said"):
     event: MessageEvent
 
 
-CallFrame = Send | Edit | Delete | Typing | Find
+CallFrame = Send | Edit | Delete | Typing | ShowDraft | React | Find
 FromGateway = Hello | CallFrame | Accept
 FromPlatform = Answer | Failure | Said
 

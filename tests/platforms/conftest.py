@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.webhook import Webhook
 from hermes_trio.platform import FOR_EVER, Traits
@@ -27,6 +28,8 @@ ALL_TRAITS = Traits(
     sends_files=True,
     takes_keys_for=FOR_EVER,
     finds=True,
+    drafts=True,
+    reacts=True,
 )
 PATIENCE = 45.0
 """Seconds for a test on the real clock, on a busy machine."""
@@ -63,7 +66,9 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
         else:
             hook = await free_webhook() if request.param == "webhook" else None
             async with open_bot_api() as api:
-                yield Platform(TelegramAdapter(api.token, base_url=api.base_url, webhook=hook), api)
+                traits = replace(TRAITS, reacts=True)
+                adapter = TelegramAdapter(api.token, base_url=api.base_url, webhook=hook, traits=traits)
+                yield Platform(adapter, api)
 
 
 async def free_webhook() -> Webhook:

@@ -125,6 +125,12 @@ class Chats:
         if not self.traits(chat).shows_transcript:
             self.lane(chat).notice(text, thread_id=source.thread_id, reply_to=reply_to)
 
+    def mark(self, event: MessageEvent) -> None:
+        """Mark a message as taken in, where the platform can show that."""
+        chat = Chat.of(event.source)
+        if event.message_id is not None and self.traits(chat).reacts:
+            self.lane(chat).mark(event.message_id)
+
     # --- while no turns begin ---
 
     def may_tell_of_pause(self, chat: Chat) -> bool:

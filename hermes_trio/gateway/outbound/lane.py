@@ -1,8 +1,8 @@
 """The lane of a chat: the one task that sends there, one message after the other.
 
-It sends three kinds of messages. A *notice* is sent once and not stored. A *stream* is a message that grows
-while an answer is written: only its newest text counts, and it is edited at most once per interval. *Owed
-rows* stand in the outbox; `delivery` says how one of them is delivered.
+It sends three kinds of messages. A *notice* is sent once and not stored. A *stream* is a message or a draft
+that grows while an answer is written: only its newest text counts, and it is shown at most once per interval.
+*Owed rows* stand in the outbox; `delivery` says how one of them is delivered.
 
 A flood wait holds the whole lane, whichever call was refused. Until it is over nothing is sent or edited in
 the chat: the platform would refuse each call, and might extend the wait.
@@ -12,6 +12,7 @@ It may touch the link of its chat and, through `delivery`, the outbox.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +24,16 @@ from ...base.errors import StoreError
 from ...base.pulse import Wakeup
 from ...base.world import World
 from ...log import Log
-from ...platform.contract import ChatGone, FloodWait, Link, LinkLost, Outgoing, PlatformError
+from ...platform.contract import (
+    ChatGone,
+    Draft,
+    FloodWait,
+    Link,
+    LinkLost,
+    Outgoing,
+    PlatformError,
+    Refused,
+)
 from ...state.db.database import Database
 from ..links.link import Connection, calling
 from .delivery import FIRST_RETRY, SEND_WITHIN, Delivery
@@ -32,6 +42,8 @@ from .rows import Body, Chat, owed
 
 NOTICE_WITHIN = 5.0
 STORE_AGAIN_AFTER = 30.0
+DRAFT_AGAIN_AFTER = 20.0
+"""A draft of Telegram disappears after 30 seconds."""
 
 log = Log(__name__)
 
@@ -52,11 +64,26 @@ class Stream:
     next_at: float = 0.0
     interval: float = 0.8
     closed: bool = False
+    draft: int = 0
+    """Number of the draft in which it is shown; 0 for a message that is edited."""
+    due_at: float = -math.inf
+    """Time at which a draft has to be shown again, or it would disappear."""
 
     @property
     def up_to_date(self) -> bool:
         """True if no edit is due."""
-        return self.closed or self.shown == self.text + self.cursor
+        if self.closed or self._is_fading:
+            return self.closed
+        return self.shown == self.text + self.cursor or not (self.text or self.draft)
+
+    @property
+    def is_done(self) -> bool:
+        """True if nothing has to be done before it changes."""
+        return self.closed or (self.up_to_date and not self.draft)
+
+    @property
+    def _is_fading(self) -> bool:
+        return self.draft != 0 and trio.current_time() >= self.due_at
 
     def close(self) -> None:
         """Never send or edit it again."""
@@ -72,6 +99,8 @@ class Lane:
         self.chat = chat
         self._connection, self._world, self._gone = connection, world, gone
         self._notices: deque[tuple[str, str | None, str | None]] = deque()
+        self._taken_in: deque[str] = deque()
+        """Messages of people to mark as taken in."""
         self._streams: dict[str, Stream] = {}
         self._owes = False
         self._deliver_at = 0.0
@@ -93,11 +122,16 @@ class Lane:
         self._notices.append((text, thread_id, reply_to))
         self._wake()
 
+    def mark(self, message_id: str) -> None:
+        """Mark a message of a person as taken in. The mark may be lost."""
+        self._taken_in.append(message_id)
+        self._wake()
+
     def show(self, stream: Stream, text: str) -> None:
         """Set the text of a stream, and show it as soon as the interval allows. Space around the text is left
         out: the final answer has none, and some models begin with a line break."""
         stream.text = text.strip()
-        if not stream.closed and stream.text:
+        if not stream.closed and (stream.text or stream.draft):
             self._streams[stream.key] = stream
             self._wake()
 
@@ -156,7 +190,7 @@ class Lane:
                 return
 
     def _busy(self) -> bool:
-        return bool(self._notices or self._owes or self._streams)
+        return bool(self._taken_in or self._notices or self._owes or self._streams)
 
     async def _nothing_for(self, seconds: float) -> bool:
         with trio.move_on_after(seconds):
@@ -184,7 +218,9 @@ class Lane:
         return self.held_for or wait
 
     async def _send(self, link: Link) -> float | None:
-        """Send notices, then owed rows, then streams. Raises `FloodWait` and `ChatGone`."""
+        """Send marks, then notices, then owed rows, then streams. Raises `FloodWait` and `ChatGone`."""
+        while self._taken_in:
+            await self._mark(link, self._taken_in.popleft())
         while self._notices:
             await self._send_notice(link, *self._notices.popleft())
         early = self._deliver_at - trio.current_time()
@@ -218,11 +254,21 @@ class Lane:
     async def _discard(self) -> None:
         """Drop what was to be sent, and store that the chat is gone."""
         self._notices.clear()
+        self._taken_in.clear()
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()
         self._owes = False
         await self._gone.store(self.chat)
+
+    async def _mark(self, link: Link, message_id: str) -> None:
+        try:
+            with trio.move_on_after(NOTICE_WITHIN), calling(self._connection):
+                await link.react(self.chat.chat_id, message_id)
+        except (FloodWait, ChatGone):
+            raise
+        except PlatformError as error:
+            log.info("message not marked as taken in", chat=self.chat.chat_id, error=str(error))
 
     async def _send_notice(self, link: Link, text: str, thread_id: str | None, reply_to: str | None) -> None:
         message = Outgoing(
@@ -250,17 +296,19 @@ class Lane:
             if (early := stream.next_at - trio.current_time()) > 0:
                 return early
             await self._grow(link, stream)
-        if stream.up_to_date:
+        if stream.is_done:
             self._streams.pop(stream.key, None)
             return None
-        return max(stream.next_at - trio.current_time(), 0.001)
+        return max((stream.due_at if stream.up_to_date else stream.next_at) - trio.current_time(), 0.001)
 
     async def _grow(self, link: Link, stream: Stream) -> None:
         text = stream.text
         stream.next_at = trio.current_time() + stream.interval
         try:
             with trio.fail_after(SEND_WITHIN):
-                if stream.message_id is None:
+                if stream.draft:
+                    await self._show_draft(link, stream, text)
+                elif stream.message_id is None:
                     await self._begin(link, stream, text)
                 else:
                     with calling(self._connection):
@@ -277,6 +325,21 @@ class Lane:
             stream.close()
             if isinstance(error, ChatGone):
                 raise
+
+    async def _show_draft(self, link: Link, stream: Stream, text: str) -> None:
+        """Show a draft. A chat that refuses it gets a message that is edited, from the first words on."""
+        draft = Draft(chat_id=self.chat.chat_id, number=stream.draft, text=text, thread_id=stream.thread_id)
+        stream.due_at = trio.current_time() + DRAFT_AGAIN_AFTER
+        try:
+            with calling(self._connection):
+                await link.draft(draft)
+        except ChatGone:
+            raise
+        except Refused as error:
+            log.info("draft refused; editing a message", chat=self.chat.chat_id, error=str(error))
+            stream.draft, stream.closed = 0, not self.edits
+            return
+        stream.shown = text + stream.cursor
 
     async def _begin(self, link: Link, stream: Stream, text: str) -> None:
         """Send the first message of a stream, and store its id before it is ever edited."""

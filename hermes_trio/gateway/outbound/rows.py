@@ -5,6 +5,7 @@ Values only.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
@@ -70,6 +71,11 @@ def owed(chat: Chat, key: str, body: Body, *, thread_id: str | None = None, **of
     """Return an outbox row for this chat."""
     text = msgspec.json.encode(body).decode()
     return Owed(key, *chat, body=text, thread_id=thread_id, **of)  # type: ignore[arg-type]
+
+
+def draft_number(run_id: str) -> int:
+    """Return the number of the draft in which the answer of a run grows: the same in every life."""
+    return int.from_bytes(sha256(run_id.encode()).digest()[:4]) % (2**31 - 1) + 1
 
 
 def stream_key(run_id: str) -> str:

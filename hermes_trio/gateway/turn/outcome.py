@@ -61,6 +61,8 @@ def _owed(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[Owed]:
         text = turn.text if turn.text.endswith(run.answer) else run.answer
     else:
         text = f"{turn.text}\n\n{run.trouble}" if turn.text else run.trouble
+    # The text of a draft is in no message. It is sent as one, so that it stays.
+    only_closes = only_closes and not (run.stream is not None and run.stream.draft)
     pieces = chunks(text or texts.no_answer(), run.connection.adapter.traits)
     return [
         owed(

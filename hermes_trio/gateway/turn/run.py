@@ -32,7 +32,7 @@ from ..home.open_home import Home
 from ..outbound import texts
 from ..outbound.chats import Chats
 from ..outbound.lane import Stream
-from ..outbound.rows import Chat, stream_key
+from ..outbound.rows import Chat, draft_number, stream_key
 from ..processes.background import Background
 from .agent_function import Agent
 from .beginning import Beginning, BegunTurn, begin_turn, notice_of_reset, undo_beginning
@@ -202,15 +202,20 @@ class Turns:
 
     def _stream(self, run: TurnRun) -> Stream | None:
         """Return the message in which the answer grows, if the chat can show it."""
-        streaming = self.home.config.streaming
-        if run.connection is None or not run.connection.adapter.traits.edits or not streaming.enabled:
+        streaming, source = self.home.config.streaming, run.handle.source
+        if run.connection is None or source is None or not streaming.enabled:
+            return None
+        traits = run.connection.adapter.traits
+        in_draft = traits.drafts and source.chat_type == "dm"
+        if not (traits.edits or in_draft):
             return None
         return Stream(
             run.stream_key,
             run.thread_id,
             run.reply_to,
-            cursor=streaming.cursor,
+            cursor="" if in_draft else streaming.cursor,
             interval=streaming.edit_interval,
+            draft=draft_number(run.run_id) if in_draft else 0,
         )
 
     def _show_progress(self, run: TurnRun, turn: TurnContext, nursery: trio.Nursery) -> None:
@@ -219,6 +224,8 @@ class Turns:
             return
         agent = self.home.config.agent
         place = run.chat, run.thread_id
+        if run.stream is not None and run.stream.draft:
+            self.chats.lane(run.chat).show(run.stream, "")  # a person can stop it before its first words
         if run.connection.adapter.traits.typing:
             nursery.start_soon(show_typing, self.chats, run.connection, run.handle, *place)
         every = agent.gateway_notify_interval

@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from ...base.messages import Attachment, MessageEvent
-from ...platform.contract import Button, Link, LinkLost, Outgoing, Refused
+from ...platform.contract import STOPPED_DRAFT, Button, Draft, Link, LinkLost, Outgoing, Refused
 from ..checkpoints import cancelled_at
-from .subject import MOST_HALTS, PLAIN, Platform
+from .subject import MOST_HALTS, PLAIN, Platform, needs
 
 
 async def receiving(link: Link, into: list[MessageEvent]) -> None:
@@ -95,8 +95,8 @@ async def test_an_event_names_its_chat_its_person_and_its_topic(platform: Platfo
     assert group.platform == direct.platform == platform.adapter.name
 
 
+@needs("buttons", "edits")
 async def test_a_press_is_one_event_and_an_edit_removes_the_buttons(platform: Platform) -> None:
-    platform.needs("buttons", "edits")
     heard: list[MessageEvent] = []
     chat = platform.stage.chat("42")
     both = (Button("Yes, do it", "a:1:once"), Button("No", "a:1:deny"))
@@ -116,8 +116,22 @@ async def test_a_press_is_one_event_and_an_edit_removes_the_buttons(platform: Pl
         nursery.cancel_scope.cancel()
 
 
+@needs("drafts")
+async def test_a_stopped_draft_is_one_event_with_the_number_of_the_draft(platform: Platform) -> None:
+    heard: list[MessageEvent] = []
+    async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
+        await link.draft(Draft(chat_id="42", number=2**31 - 1, text=PLAIN))
+        nursery.start_soon(receiving, link, heard)
+        await platform.stage.deliver(platform.stage.stop_draft()).wait()
+        await platform.stage.says("hello")
+        kinds = [(one.kind, one.text, one.source.user_id) for one in heard]
+        assert kinds == [("callback", f"{STOPPED_DRAFT}{2**31 - 1}", "42"), ("text", "hello", "42")]
+        assert heard[0].message_key is not None, "a second delivery is recognised"
+        nursery.cancel_scope.cancel()
+
+
+@needs("fetches")
 async def test_an_attachment_is_fetched_unless_it_is_longer_than_the_limit(platform: Platform) -> None:
-    platform.needs("fetches")
     platform.stage.files["7"] = data = bytes(range(256)) * 8
     said = platform.stage.event("What is this?")
     file = Attachment("document", name="a.bin", size=len(data), file_id="7")

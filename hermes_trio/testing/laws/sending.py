@@ -12,6 +12,7 @@ import trio
 from ...base.messages import Attachment
 from ...platform.contract import (
     ChatGone,
+    Draft,
     FloodWait,
     NotSent,
     OutcomeUnknown,
@@ -20,7 +21,7 @@ from ...platform.contract import (
     Refused,
 )
 from ..checkpoints import cancelled_at
-from .subject import MOST_HALTS, PLAIN, Platform, message
+from .subject import MOST_HALTS, PLAIN, Platform, message, needs
 
 
 async def test_a_sent_message_is_shown_with_its_exact_text(platform: Platform) -> None:
@@ -29,8 +30,8 @@ async def test_a_sent_message_is_shown_with_its_exact_text(platform: Platform) -
         assert platform.stage.chat("42").texts == [PLAIN]
 
 
+@needs("edits")
 async def test_a_sent_message_can_be_edited(platform: Platform) -> None:
-    platform.needs("edits")
     async with platform.adapter.connect() as link:
         message_id = await link.send(message())
         assert message_id is not None
@@ -41,8 +42,8 @@ async def test_a_sent_message_can_be_edited(platform: Platform) -> None:
             await link.edit("42", "999999", "Other words")
 
 
+@needs("deletes")
 async def test_a_sent_message_can_be_deleted(platform: Platform) -> None:
-    platform.needs("deletes")
     async with platform.adapter.connect() as link:
         message_id = await link.send(message())
         assert message_id is not None
@@ -50,8 +51,34 @@ async def test_a_sent_message_can_be_deleted(platform: Platform) -> None:
         assert platform.stage.chat("42").texts == []
 
 
+@needs("drafts")
+async def test_a_draft_is_shown_until_a_message_is_sent(platform: Platform) -> None:
+    chat = platform.stage.chat("42")
+    async with platform.adapter.connect() as link:
+        for text in ("", "Plain", PLAIN):
+            await link.draft(Draft(chat_id="42", number=7, text=text))
+            assert chat.draft is not None
+            assert (chat.draft.number, chat.draft.text) == (7, text)
+        await link.send(message())
+        assert (chat.texts, chat.draft) == ([PLAIN], None)
+        platform.stage.fails("draft", FloodWait(3))
+        with pytest.raises(FloodWait) as flood:
+            await link.draft(Draft(chat_id="42", number=8, text=PLAIN))
+        assert flood.value.seconds == 3
+
+
+@needs("reacts")
+async def test_a_message_of_a_person_is_marked_as_taken_in(platform: Platform) -> None:
+    posted = platform.stage.post("hello")
+    async with platform.adapter.connect() as link:
+        event = await anext(link.receive())
+        assert event.message_id is not None
+        await link.react("42", event.message_id)
+        assert platform.stage.chat("42").taken_in == [posted.message_id]
+
+
+@needs("threads")
 async def test_a_message_to_a_topic_is_shown_in_it(platform: Platform) -> None:
-    platform.needs("threads")
     chat = platform.stage.chat("-100")
     async with platform.adapter.connect() as link:
         for thread_id in ("5", "6", None):
@@ -63,8 +90,8 @@ async def test_a_message_to_a_topic_is_shown_in_it(platform: Platform) -> None:
             assert typing == ["5"]
 
 
+@needs("sends_files")
 async def test_files_are_sent_and_their_text_is_shown_once(platform: Platform, tmp_path: Path) -> None:
-    platform.needs("sends_files")
     place = tmp_path / "report.txt"
     place.write_bytes(b"All is well.")
     files = (Attachment("document", name="report.txt", path=str(place)),)
@@ -77,8 +104,8 @@ async def test_files_are_sent_and_their_text_is_shown_once(platform: Platform, t
         ]
 
 
+@needs("takes_keys_for")
 async def test_a_second_send_with_the_same_key_shows_nothing(platform: Platform) -> None:
-    platform.needs("takes_keys_for")
     platform.stage.loses_answer()
     async with platform.adapter.connect() as link:
         with pytest.raises(OutcomeUnknown):
@@ -89,8 +116,8 @@ async def test_a_second_send_with_the_same_key_shows_nothing(platform: Platform)
         assert platform.stage.chat("42").texts == [PLAIN, "Other words"]
 
 
+@needs("finds")
 async def test_only_a_message_that_has_arrived_is_found_by_its_key(platform: Platform) -> None:
-    platform.needs("finds")
     platform.stage.loses_answer()
     async with platform.adapter.connect() as link:
         assert await link.find("42", "key-1") is None
@@ -143,8 +170,8 @@ async def test_a_send_whose_answer_is_lost_is_not_repeated(platform: Platform) -
         assert (platform.sends, platform.stage.chat("42").texts) == (1, [PLAIN])
 
 
+@needs("edits")
 async def test_an_edit_above_the_rate_limit_raises_flood_wait_with_its_seconds(platform: Platform) -> None:
-    platform.needs("edits")
     async with platform.adapter.connect() as link:
         message_id = await link.send(message())
         assert message_id is not None
@@ -155,10 +182,10 @@ async def test_an_edit_above_the_rate_limit_raises_flood_wait_with_its_seconds(p
         assert platform.stage.chat("42").texts == [PLAIN]
 
 
+@needs("edits")
 async def test_a_message_that_grows_by_failing_edits_has_its_exact_text_in_the_end(
     platform: Platform,
 ) -> None:
-    platform.needs("edits")
     words = [f"word {n}" for n in range(40)]
     async with platform.adapter.connect() as link:
         message_id = await link.send(message("word"))

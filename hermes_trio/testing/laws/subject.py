@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from functools import wraps
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -12,11 +14,27 @@ from ...platform.contract import Adapter, Outgoing
 from ..stage import Stage
 
 Trait = Literal[
-    "edits", "deletes", "typing", "threads", "buttons", "fetches", "sends_files", "takes_keys_for", "finds"
+    "edits",
+    "deletes",
+    "typing",
+    "drafts",
+    "reacts",
+    "threads",
+    "buttons",
+    "fetches",
+    "sends_files",
+    "takes_keys_for",
+    "finds",
 ]
 
 MOST_HALTS = 400
 PLAIN = "Plain words, and nothing that any dialect could take for a mark"
+
+
+Law = Callable[..., Awaitable[None]]
+
+NEEDS: dict[str, tuple[Trait, ...]] = {}
+"""The abilities that a law needs, by the name of the law; the others need none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +58,22 @@ class Platform:
         """Return True if the traits have this ability."""
         return bool(getattr(self.adapter.traits, trait))
 
-    def needs(self, *traits: Trait) -> None:
-        """Skip the test unless the traits have these abilities."""
-        for trait in traits:
-            if not self.has(trait):
-                pytest.skip(f"its traits deny {trait}")
+
+def needs(*traits: Trait) -> Callable[[Law], Law]:
+    """Let a law apply only to platforms with these abilities."""
+
+    def decorate(law: Law) -> Law:
+        @wraps(law)
+        async def checked(platform: Platform, **fixtures: Any) -> None:
+            for trait in traits:
+                if not platform.has(trait):
+                    pytest.skip(f"its traits deny {trait}")
+            await law(platform, **fixtures)
+
+        NEEDS[law.__name__] = traits
+        return checked
+
+    return decorate
 
 
 def message(text: str = PLAIN, *, chat: str = "42", key: str = "key-1") -> Outgoing:

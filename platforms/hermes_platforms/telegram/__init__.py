@@ -1,12 +1,14 @@
 """Telegram, through the Bot API: direct chats, groups, topics.
 
 adapter          connects a bot
-telegram_link    sends, and reports the outcomes
+telegram_link    sends and receives
+calls            calls of the Bot API, with the outcomes of the contract
 incoming         receives
 polling          updates by long polling
 webhook          updates that Telegram posts to an address of ours
 api              one call over HTTP, and its outcome
 formatting       Markdown to MarkdownV2                           pure
+rich             Markdown to a rich message                       pure
 parsing          an update to an event                            pure
 payload          the parts of an update that we read              pure
 setup            questions of `hermes-trio setup telegram`
@@ -17,6 +19,7 @@ testing          a Bot API server for tests
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
@@ -25,6 +28,8 @@ from hermes_trio.platform import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from hermes_trio.platform import Traits
 
     from .adapter import TelegramAdapter
     from .webhook import Webhook
@@ -61,7 +66,26 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
         base_url=base_url,
         require_mention=platform.require_mention,
         webhook=webhook_of(platform.options),
+        traits=_traits_of(platform.options),
     )
+
+
+def _traits_of(options: Mapping[str, object]) -> Traits:
+    """Return the traits with what the configuration switches on and off."""
+    from .telegram_link import CLASSIC, TRAITS
+
+    traits = TRAITS if _switch(options, "rich_messages", default=True) else CLASSIC
+    drafts, reacts = _switch(options, "drafts", default=True), _switch(options, "reactions", default=False)
+    return replace(traits, drafts=drafts, reacts=reacts)
+
+
+def _switch(options: Mapping[str, object], key: str, *, default: bool) -> bool:
+    value = options.get(key, default)
+    if not isinstance(value, bool):
+        raise ConfigInvalid(
+            f"platforms.telegram.{key}", "it is neither true nor false", "Write true or false."
+        )
+    return value
 
 
 def _check_ids(key: str, ids: Iterable[str]) -> None:

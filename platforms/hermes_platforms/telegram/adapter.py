@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from hermes_trio.platform import CredentialsRefused, LinkLost, Log, command_menu, sole_use
+from hermes_trio.platform import CredentialsRefused, LinkLost, Log, Traits, command_menu, sole_use
 
 from .api import BASE_URL, Api, Denied, NoAnswer, NotReached, open_api
 from .parsing import Bot
@@ -31,10 +31,11 @@ class TelegramAdapter:
         base_url: str | None = None,
         require_mention: bool = True,
         webhook: Webhook | None = None,
+        traits: Traits = TRAITS,
         name: str = "telegram",
         account: str = "main",
     ) -> None:
-        self.name, self.account, self.traits = name, account, TRAITS
+        self.name, self.account, self.traits = name, account, traits
         self._token, self._base_url = token, base_url or BASE_URL
         self._require_mention, self._webhook = require_mention, webhook
 
@@ -48,11 +49,11 @@ class TelegramAdapter:
                 if self._webhook is None:
                     # While a webhook is set, polling gets no updates. Updates that wait are kept.
                     bot = await self._greet(api, "deleteWebhook", {})
-                    yield TelegramLink(api, bot, Polling(api, self.name))
+                    yield TelegramLink(api, bot, Polling(api, self.name), self.traits)
                     return
                 async with open_webhook(self._webhook, self.name) as updates:
                     bot = await self._greet(api, "setWebhook", set_webhook_parameters(self._webhook))
-                    yield TelegramLink(api, bot, updates)
+                    yield TelegramLink(api, bot, updates, self.traits)
 
     async def _greet(self, api: Api, method: str, params: Mapping[str, object]) -> Bot:
         """Get the id and the name of the bot, and set the way in which updates come and the command menu."""

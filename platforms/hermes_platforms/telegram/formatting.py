@@ -26,9 +26,9 @@ from hermes_trio.platform import Preformatted
 _RESERVED = re.compile(r"([_*\[\]()~`>#+\-=|{}.!\\])")
 _IN_CODE = re.compile(r"([`\\])")
 _IN_URL = re.compile(r"([)\\])")
-_LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
+LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
 _ITALIC_ENDS = re.compile(r"(?<!\\)(?:\\\\)*_\Z")
-_ADDRESS = re.compile(r"(?i)(?:https?|tg)://\S")
+ADDRESS = re.compile(r"(?i)(?:https?|tg)://\S")
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
@@ -71,8 +71,12 @@ def _between(text: str) -> str:
 def _exact(text: str, start: int, end: int) -> str:
     """Return a preformatted part: a block if it consists of whole lines, else code within its line."""
     code = _in_code(text[start:end])
-    is_block = text[start - 1 : start] in ("", "\n") and text[end : end + 1] in ("", "\n")
-    return f"```\n{code}```" if is_block else f"`{code}`"
+    return f"```\n{code}```" if is_block(text, start, end) else f"`{code}`"
+
+
+def is_block(text: str, start: int, end: int) -> bool:
+    """Return True if a part of a text consists of whole lines."""
+    return text[start - 1 : start] in ("", "\n") and text[end : end + 1] in ("", "\n")
 
 
 def escaped(text: str) -> str:
@@ -97,7 +101,7 @@ def _heading(node: SyntaxTreeNode, place: _Place) -> str:
 
 
 def _fence(node: SyntaxTreeNode, place: _Place) -> str:
-    language = _LANGUAGE.match(node.info.strip()) if node.type == "fence" else None
+    language = LANGUAGE.match(node.info.strip()) if node.type == "fence" else None
     return _preformatted(node.content.rstrip("\n"), place, language[0] if language else "")
 
 
@@ -211,14 +215,19 @@ def _link(node: SyntaxTreeNode, place: _Place) -> str:
 
 
 def _image(node: SyntaxTreeNode, place: _Place) -> str:
-    return _linked(escaped(f"🖼 {_plain(node)}".strip()), str(node.attrs.get("src", "")), place)
+    return _linked(escaped(image_label(node)), str(node.attrs.get("src", "")), place)
+
+
+def image_label(node: SyntaxTreeNode) -> str:
+    """Return the text that is shown in place of an image."""
+    return f"🖼 {_plain(node)}".strip()
 
 
 def _linked(shown: str, url: str, place: _Place) -> str:
     shown = shown if shown.strip() else escaped(url)
     if not url or "link" in place.open or shown == escaped(url):
         return shown
-    if not _ADDRESS.match(url):  # Telegram would drop the address, so it is shown as text
+    if not ADDRESS.match(url):  # Telegram would drop the address, so it is shown as text
         return f"{shown} \\({escaped(url)}\\)"
     url = _IN_URL.sub(r"\\\1", url)
     return f"[{shown}]({url})"

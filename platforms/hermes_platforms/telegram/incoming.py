@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import trio.lowlevel
 
-from hermes_trio.platform import LinkLost, MessageEvent
+from hermes_trio.platform import STOPPED_DRAFT, LinkLost, MessageEvent
 
 from .parsing import Bot, album_of, parse, update_id_of
 from .polling import Updates
@@ -45,7 +45,8 @@ class Incoming:
             while not self._read:
                 self._read.extend(await self._updates.after(self._offset))
             if (event := self._next()) is not None:
-                self._pressed = event if event.kind == "callback" else None
+                is_press = event.kind == "callback" and not event.text.startswith(STOPPED_DRAFT)
+                self._pressed = event if is_press else None
                 return event
 
     def _next(self) -> MessageEvent | None:

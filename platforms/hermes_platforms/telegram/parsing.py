@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 
-from hermes_trio.platform import Attachment, MessageEvent, SessionSource
+from hermes_trio.platform import STOPPED_DRAFT, Attachment, MessageEvent, SessionSource
 
-from .payload import UNSEEN, Message, Press, Pressed, Quoted, TelegramFile, Update
+from .payload import UNSEEN, Message, Press, Pressed, Quoted, StoppedDraft, TelegramFile, Update
 
-KINDS = ("message", "edited_message", "callback_query")
+KINDS = ("message", "edited_message", "callback_query", "stopped_message_generation")
 """Kinds of updates that the bot requests."""
 
 _COMMAND_TO = re.compile(r"/\w+@(\w+)")
@@ -68,6 +68,8 @@ def parse(update: object, bot: Bot) -> MessageEvent | None:
         return _unreadable(update, bot, str(error))
     if read.callback_query is not None:
         return _press(read.callback_query, bot)
+    if read.stopped_message_generation is not None:
+        return _stopped_draft(read.stopped_message_generation, read.update_id, bot)
     message = read.message or read.edited_message
     if message is None or message.chat.type not in ("private", "group", "supergroup"):
         return None
@@ -117,6 +119,18 @@ def _press(press: Press, bot: Bot) -> MessageEvent | None:
         message_id=press.id,
         kind="callback",
         reply_to=str(press.message.message_id),
+    )
+
+
+def _stopped_draft(stopped: StoppedDraft, update_id: int, bot: Bot) -> MessageEvent:
+    """Return the event of a stopped draft. Drafts are in private chats, whose id is that of the person."""
+    thread_id = None if stopped.message_thread_id is None else str(stopped.message_thread_id)
+    person = str(stopped.chat.id)
+    return MessageEvent(
+        source=SessionSource(bot.platform, person, account=bot.account, user_id=person, thread_id=thread_id),
+        text=f"{STOPPED_DRAFT}{stopped.draft_id}",
+        message_id=f"update:{update_id}",
+        kind="callback",
     )
 
 

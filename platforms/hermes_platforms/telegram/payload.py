@@ -198,11 +198,20 @@ class Press(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message: Pressed | None = None
 
 
+class StoppedDraft(msgspec.Struct, frozen=True):
+    """A person has pressed the stop button of a draft."""
+
+    chat: TelegramChat
+    draft_id: int
+    message_thread_id: int | None = None
+
+
 class Update(msgspec.Struct, frozen=True):
     update_id: int
     message: Message | None = None
     edited_message: Message | None = None
     callback_query: Press | None = None
+    stopped_message_generation: StoppedDraft | None = None
 
 
 UNSEEN = ("checklist", "game", "giveaway", "invoice", "paid_media", "story")

@@ -1,18 +1,12 @@
-"""The link to Telegram: calls of the Bot API around `parsing` and `formatting`.
+"""The link to Telegram: what the gateway sends and receives, in calls of the Bot API.
 
-The outcome of a send is reported as exactly as it is known:
+A text has up to three forms. The first one that Telegram accepts is sent:
 
-| Outcome | Reaction |
+| Form | For |
 |---|---|
-| the server was not reached | retry for some seconds; then `NotSent`, and the link is lost |
-| the answer was lost, or is a 5xx | `OutcomeUnknown`; for an edit, which may be repeated, `LinkLost` |
-| 429 | `FloodWait` |
-| 403, or the chat is not found | `ChatGone` |
-| the markup is refused | one retry as plain text |
-| the topic is gone | one retry outside of it |
-| the group has become another chat | one retry there |
-| the token is refused | `NotSent`, and the link is lost; the next connection raises `CredentialsRefused` |
-| any other error | `Refused` |
+| a rich message | a text with a table, and one that is longer than 4,096 |
+| MarkdownV2, in several messages if it is long | every text |
+| plain | a text whose markup Telegram refuses all the same, unless parts of it have to be shown exactly |
 """
 
 from __future__ import annotations
@@ -28,31 +22,34 @@ from hermes_trio.platform import (
     Attachment,
     BaseLink,
     ChatGone,
+    Draft,
     FloodWait,
-    LinkLost,
     Log,
     MessageEvent,
-    NotSent,
     OutcomeUnknown,
     Outgoing,
     PlatformError,
     Preformatted,
     Refused,
     Traits,
+    chunks,
 )
 
 from .api import Api, Denied, NoAnswer, NotReached
+from .calls import Calls, Files, MarkupRefused
 from .formatting import to_markdown_v2
 from .incoming import Incoming
 from .parsing import DIRECT, GENERAL, Bot
 from .polling import Updates
+from .rich import LONGEST, needs_rich, to_rich_html
 
 TRAITS = Traits(
-    limit=4096,
-    counting="utf-16",
+    limit=LONGEST,
+    counting="characters",
     edits=True,
     deletes=True,
     typing=True,
+    drafts=True,
     threads=True,
     buttons=True,
     fetches=True,
@@ -61,10 +58,12 @@ TRAITS = Traits(
     dialect="markdown",
     preformatted=True,
 )
+CLASSIC = replace(TRAITS, limit=4096, counting="utf-16")
+"""The traits without rich messages."""
 
-REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
 LONGEST_CAPTION = 1024
 ACKNOWLEDGE_WITHIN = 5.0
+TAKEN_IN = "👀"
 
 _METHODS = {"photo": "sendPhoto", "voice": "sendVoice"}
 
@@ -83,9 +82,10 @@ class _Text:
 class TelegramLink(BaseLink):
     """A link to the Bot API, until the server cannot be reached."""
 
-    def __init__(self, api: Api, bot: Bot, updates: Updates) -> None:
-        super().__init__(TRAITS)
+    def __init__(self, api: Api, bot: Bot, updates: Updates, traits: Traits = TRAITS) -> None:
+        super().__init__(traits)
         self._api, self._bot, self._updates = api, bot, updates
+        self._calls = Calls(api, updates)
 
     # --- messages of people ---
 
@@ -102,18 +102,30 @@ class TelegramLink(BaseLink):
         except (Denied, NotReached, NoAnswer) as error:
             log.info("button press not acknowledged", platform=self._bot.platform, error=str(error))
 
+    async def _react(self, chat_id: str, message_id: str) -> None:
+        reaction = [{"type": "emoji", "emoji": TAKEN_IN}]
+        params = {"chat_id": chat_id, "message_id": _number(message_id), "reaction": reaction}
+        await self._calls.once("setMessageReaction", params)
+
+    async def _fetch(self, file_id: str, most: int) -> bytes:
+        file = await self._calls.once("getFile", {"file_id": file_id})
+        path, size = file.get("file_path"), file.get("file_size")
+        if isinstance(size, int) and size > most:
+            raise Refused(f"The file has {size} bytes.")
+        if not isinstance(path, str) or path.startswith("/"):
+            raise Refused("The file is not at a path that can be downloaded.")
+        return await self._calls.download(path, most)
+
     # --- messages of the gateway ---
 
     async def send(self, message: Outgoing) -> str | None:
         """As `Link.send`."""
         params = self._address(message)
         if not message.attachments:
-            return _id_of(
-                await self._write("sendMessage", params, message.text, OutcomeUnknown, message.preformatted)
-            )
+            return await self._send_text(params, message.text, message.preformatted)
         text, sent = message.text, None
-        if _is_long(text):
-            sent = _id_of(await self._write("sendMessage", params, text, OutcomeUnknown))
+        if _width(text) > LONGEST_CAPTION:
+            sent = await self._send_text(params, text)
             text = ""
         for file in message.attachments:
             try:
@@ -125,18 +137,50 @@ class TelegramLink(BaseLink):
             text = ""
         return sent
 
+    async def _send_text(
+        self, params: Mapping[str, object], text: str, preformatted: Preformatted = ()
+    ) -> str | None:
+        """Send a text as one rich message, or else as a message of the classic form, or as several."""
+        if (html := self._rich_form(text, preformatted)) is not None:
+            try:
+                return _id_of(
+                    await self._calls.send("sendRichMessage", {**params, "rich_message": {"html": html}})
+                )
+            except (ChatGone, FloodWait):
+                raise
+            except Refused as error:
+                log.warning("rich message refused; text sent as MarkdownV2", error=str(error))
+        is_whole = preformatted or _width(text) <= CLASSIC.limit
+        first, *others = [text] if is_whole else chunks(text, CLASSIC)
+        sent = _id_of(await self._write("sendMessage", params, _Text("text", first, preformatted)))
+        for piece in others:
+            try:
+                sent = _id_of(await self._write("sendMessage", params, _Text("text", piece)))
+            except PlatformError as error:
+                raise OutcomeUnknown(f"A part of the message arrived: {error}") from error
+        return sent
+
     async def _edit(self, chat_id: str, message_id: str, text: str, preformatted: Preformatted) -> None:
-        # A repeated edit changes nothing, so a lost answer is `LinkLost`: the core may send it again.
         params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
         try:
-            await self._write("editMessageText", params, text, LinkLost, preformatted)
-        except Refused as no:
-            if "message is not modified" not in str(no):
+            if (html := self._rich_form(text, preformatted)) is not None:
+                try:
+                    await self._calls.change("editMessageText", {**params, "rich_message": {"html": html}})
+                    return
+                except (ChatGone, FloodWait):
+                    raise
+                except Refused as error:
+                    if _is_unchanged(error) or _width(text) > CLASSIC.limit:
+                        raise
+                    log.warning("rich message refused; text edited as MarkdownV2", error=str(error))
+            await self._write("editMessageText", params, _Text("text", text, preformatted), repeatable=True)
+        except Refused as error:
+            if not _is_unchanged(error):
                 raise
 
     async def _delete(self, chat_id: str, message_id: str) -> None:
         params: dict[str, object] = {"chat_id": chat_id, "message_id": _number(message_id)}
-        await self._call_once("deleteMessage", params)
+        await self._calls.once("deleteMessage", params)
 
     async def _typing(self, chat_id: str, thread_id: str | None) -> None:
         # Only this method needs the number of the general topic. In the direct messages of a channel Telegram
@@ -147,21 +191,33 @@ class TelegramLink(BaseLink):
             return
         if thread_id is not None:
             params["message_thread_id"] = _number(thread_id)
-        await self._call_once("sendChatAction", params)
+        await self._calls.once("sendChatAction", params)
 
-    async def _fetch(self, file_id: str, most: int) -> bytes:
-        try:
-            file = await self._api.call("getFile", {"file_id": file_id})
-            path, size = file.get("file_path"), file.get("file_size")
-            if isinstance(size, int) and size > most:
-                raise Refused(f"The file has {size} bytes.")
-            if not isinstance(path, str) or path.startswith("/"):
-                raise Refused("The file is not at a path that can be downloaded.")
-            return await self._api.download(path, most)
-        except (NotReached, NoAnswer) as error:
-            raise LinkLost(f"Telegram did not answer: {error}.") from error
-        except Denied as no:
-            raise self._refusal(no) from no
+    async def _draft(self, draft: Draft) -> None:
+        """Show a draft with Telegram's stop button. A stopped draft stays until its text is a message."""
+        if draft.chat_id.startswith("-"):
+            await trio.lowlevel.checkpoint()
+            raise Refused("Telegram shows drafts in private chats only.")
+        params: dict[str, object] = {
+            "chat_id": _number(draft.chat_id),
+            "draft_id": draft.number,
+            "can_stop": True,
+            "keep_on_stop": True,
+        }
+        if draft.thread_id is not None:
+            params["message_thread_id"] = _number(draft.thread_id)
+        html = self._rich_form(draft.text)
+        if html is not None:
+            await self._calls.once("sendRichMessageDraft", {**params, "rich_message": {"html": html}})
+        else:
+            await self._write("sendMessageDraft", params, _Text("text", draft.text), repeatable=True)
+
+    def _rich_form(self, text: str, preformatted: Preformatted = ()) -> str | None:
+        """Return the HTML of a text that only a rich message shows as it is meant; None for other texts."""
+        if self.traits.limit == CLASSIC.limit:
+            return None
+        is_needed = _width(text) > CLASSIC.limit or (not preformatted and needs_rich(text))
+        return to_rich_html(text, preformatted) if is_needed else None
 
     def _address(self, message: Outgoing) -> dict[str, object]:
         params: dict[str, object] = {"chat_id": message.chat_id}
@@ -203,105 +259,44 @@ class TelegramLink(BaseLink):
         field = file.kind if file.kind in _METHODS else "document"
         method = _METHODS.get(file.kind, "sendDocument")
         if file.path is None:
-            return await self._call_with_text(
-                method, {**params, field: file.url or file.file_id}, _Text("caption", caption), OutcomeUnknown
-            )
+            params = {**params, field: file.url or file.file_id}
+            return await self._write(method, params, _Text("caption", caption))
         try:
             data = await trio.Path(file.path).read_bytes()
         except OSError as error:
             raise Refused(f"{file.path} cannot be read: {error.strerror}.") from error
         name = file.name or trio.Path(file.path).name
-        return await self._call_with_text(
-            method, params, _Text("caption", caption), OutcomeUnknown, files={field: (name, data)}
-        )
+        return await self._write(method, params, _Text("caption", caption), files={field: (name, data)})
 
     async def _write(
         self,
         method: str,
         params: Mapping[str, object],
-        text: str,
-        lost: type[PlatformError],
-        preformatted: Preformatted = (),
-    ) -> Any:
-        """Send or edit a text without link previews. A manipulated model could write secrets into a URL, and
-        the preview would send them to its server before any person opens it."""
-        no_preview = {"link_preview_options": {"is_disabled": True}}
-        return await self._call_with_text(
-            method, {**params, **no_preview}, _Text("text", text, preformatted), lost
-        )
-
-    async def _call_with_text(
-        self,
-        method: str,
-        params: Mapping[str, object],
         text: _Text,
-        lost: type[PlatformError],
-        files: Mapping[str, tuple[str, bytes]] | None = None,
+        *,
+        files: Files | None = None,
+        repeatable: bool = False,
     ) -> Any:
-        """Send or edit a text, as MarkdownV2 if Telegram accepts it. Raises `lost` if the outcome is unknown.
-        Markup, topic and chat id are each dropped or replaced at most once if Telegram objects to them; the
-        markup of a preformatted text is required."""
-        params, chat_id = dict(params), params["chat_id"]
-        plain: dict[str, object] = {text.field: text.markdown}
+        """Call with a text, as MarkdownV2 if Telegram accepts it. The markup of a preformatted text is
+        required. Links have no preview: a manipulated model could write secrets into a URL, and the preview
+        would send them to its server before any person opens it."""
+
+        async def call(content: Mapping[str, object]) -> Any:
+            if repeatable:
+                return await self._calls.change(method, {**params, **content})
+            return await self._calls.send(method, {**params, **content}, files)
+
+        if text.field == "text" and method != "sendMessageDraft":
+            params = {**params, "link_preview_options": {"is_disabled": True}}
         formatted = to_markdown_v2(text.markdown, text.preformatted)
-        content = {text.field: formatted, "parse_mode": "MarkdownV2"} if formatted.strip() else plain
-        unreached = NotSent if lost is OutcomeUnknown else lost
-        while True:
+        if formatted.strip():
             try:
-                return await self._call(method, {**params, **content}, files, unreached)
-            except NoAnswer as error:
-                raise lost(f"Telegram did not answer: {error}.") from error
-            except Denied as no:
-                if (
-                    content is not plain
-                    and not text.preformatted
-                    and no.says("can't parse entities", "is too long", "text is empty")
-                ):
-                    log.warning("markup refused; text sent as plain text", error=str(no))
-                    content = plain
-                elif "message_thread_id" in params and no.says("thread not found"):
-                    del params["message_thread_id"]
-                elif no.moved_to is not None and params["chat_id"] == chat_id != no.moved_to:
-                    params["chat_id"] = no.moved_to
-                else:
-                    raise self._refusal(no) from no
-
-    async def _call_once(self, method: str, params: Mapping[str, object]) -> None:
-        """Call once, without a retry: the caller repeats the call itself, or does not need it."""
-        try:
-            await self._api.call(method, params)
-        except (NotReached, NoAnswer) as error:
-            raise LinkLost(f"Telegram did not answer: {error}.") from error
-        except Denied as no:
-            raise self._refusal(no) from no
-
-    async def _call(
-        self,
-        method: str,
-        params: Mapping[str, object],
-        files: Mapping[str, tuple[str, bytes]] | None,
-        unreached: type[PlatformError],
-    ) -> Any:
-        """Call, and retry while the server is not reached: such a call certainly had no effect."""
-        for pause in (*REACH_AGAIN_AFTER, None):
-            try:
-                return await self._api.call(method, params, files=files)
-            except NotReached as error:
-                if pause is None or self._api.closed:
-                    self._updates.end(str(error))
-                    raise unreached(f"Telegram cannot be reached: {error}.") from error
-            await trio.sleep(pause)
-        raise AssertionError("The last pause is none.")
-
-    def _refusal(self, no: Denied) -> PlatformError:
-        if no.code == 429:
-            return FloodWait(no.retry_after or 1.0)
-        if no.refuses_token:
-            self._updates.end("it no longer accepts the token")
-            return NotSent("Telegram no longer accepts the token.")
-        if no.code == 403 or no.says("chat not found", "group chat was"):  # upgraded, deactivated
-            return ChatGone(f"Telegram: {no.description}.")
-        return Refused(f"Telegram: {no.description}.")
+                return await call({text.field: formatted, "parse_mode": "MarkdownV2"})
+            except MarkupRefused as error:
+                if text.preformatted:
+                    raise
+                log.warning("markup refused; text sent as plain text", error=str(error))
+        return await call({text.field: text.markdown})
 
 
 def _number(written: str) -> int:
@@ -318,5 +313,10 @@ def _id_of(sent: Any) -> str | None:
     return str(number) if isinstance(number, int) else None
 
 
-def _is_long(text: str) -> bool:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2 > LONGEST_CAPTION
+def _is_unchanged(error: Refused) -> bool:
+    """Return True for an edit that was made before."""
+    return "message is not modified" in str(error)
+
+
+def _width(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

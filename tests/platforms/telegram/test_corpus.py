@@ -2,7 +2,8 @@
 parser. Each message of any text fits and is well formed, and no word is lost.
 
 The corpus has difficult texts. (They are not named `.md`, because formatters would change them.) The golden
-file of each has the messages that are sent with the usual limit and with a very small one. `GOLDEN=write`
+file of each has the messages that are sent with the classic limit and with a very small one, and the rich
+message. `GOLDEN=write`
 writes the golden files anew.
 """
 
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.formatting import to_markdown_v2
-from hermes_platforms.telegram.telegram_link import TRAITS
+from hermes_platforms.telegram.rich import to_rich_html
+from hermes_platforms.telegram.telegram_link import CLASSIC, TRAITS
 from hermes_platforms.telegram.testing import BotApi
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
 from hermes_trio.gateway.outbound.split import chunks
@@ -64,10 +66,11 @@ def words(text: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_text_of_the_corpus_becomes_its_golden_messages(name: str) -> None:
     golden, now = CORPUS / f"{name}.golden", []
-    for traits in (TRAITS, LITTLE):
+    for traits in (CLASSIC, LITTLE):
         messages = chunks(text_of(name), traits)
         for number, message in enumerate(messages, 1):
             now += [f"===== {number} of {len(messages)}, limit {traits.limit}", to_markdown_v2(message)]
+    now += ["===== rich", to_rich_html(text_of(name)) or "(none: it would be refused)"]
     written = "\n".join(now) + "\n"
     if os.environ.get("GOLDEN") == "write":
         golden.write_bytes(written.encode())
@@ -75,7 +78,7 @@ def test_each_text_of_the_corpus_becomes_its_golden_messages(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("traits", [TRAITS, LITTLE], ids=["usual", "little"])
+@pytest.mark.parametrize("traits", [CLASSIC, LITTLE], ids=["usual", "little"])
 def test_telegram_accepts_each_message_of_the_corpus_by_itself(name: str, traits: Traits) -> None:
     text = text_of(name)
     assert arrives(text, traits)
@@ -97,7 +100,7 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.integers(0, 99).map(lambda n: f" w
 @given(TEXTS)
 def test_the_messages_of_any_text_fit_and_are_well_formed(text: str) -> None:
     arrives(text, LITTLE)
-    arrives(text, TRAITS)
+    arrives(text, CLASSIC)
 
 
 @bounded

@@ -74,17 +74,34 @@ async def life(home: Path, bot: TelegramAdapter, agent: Agent) -> AsyncIterator[
         gateway.stop(grace=0, asked_by="the test")
 
 
-async def test_an_answer_grows_in_one_message_and_ends_formatted(
-    telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
+@pytest.mark.parametrize("grows_by", ["draft", "edit"])
+async def test_an_answer_grows_in_one_draft_or_message_and_ends_formatted(
+    telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path, grows_by: str
 ) -> None:
     chat = telegram.chat("42")
+    bot.traits = replace(bot.traits, drafts=grows_by == "draft")
     agent.on("hello", Script().says("**Hello**, `you`.\n\n- one\n- two", pieces=6, seconds=0.6))
     async with life(tmp_path / "home", bot, agent):
         await telegram.says("hello")
         await telegram.until(lambda: chat.last == "Hello, you.\n\n• one\n• two")
-        edits = sum(one.what == "edit" for one in telegram.history)
-        assert (len(chat.messages), chat.typing_at != [], edits > 1) == (1, True, True)
+        shown = sum(one.what == grows_by for one in telegram.history)
+        assert (len(chat.messages), chat.typing_at != [], shown > 1) == (1, True, True)
         assert {one.kind for one in telegram.entities[chat.messages[0].message_id]} == {"bold", "code"}
+
+
+async def test_telegrams_stop_button_ends_the_turn_and_the_text_so_far_stays(
+    telegram: BotApi, bot: TelegramAdapter, agent: Agent, tmp_path: Path
+) -> None:
+    chat = telegram.chat("42")
+    agent.on("hello", Script().says("**Once** upon a time").hangs())
+    async with life(tmp_path / "home", bot, agent):
+        telegram.post("hello")
+        await telegram.until(lambda: chat.draft is not None and chat.draft.text == "Once upon a time")
+        assert telegram.stoppable
+        await telegram.deliver(telegram.stop_draft()).wait()
+        await telegram.until(lambda: any(text.startswith("Once upon a time") for text in chat.texts))
+        assert chat.draft is None
+    assert [how for _, how, _ in agent.left] == ["cancelled"]
 
 
 async def test_a_message_between_two_lives_is_answered_once(

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.telegram.telegram_link import CLASSIC
 from hermes_platforms.telegram.testing import ApiError, BotApi
 from hermes_trio.base.messages import Attachment
 from hermes_trio.platform.contract import (
@@ -43,9 +44,8 @@ async def test_a_text_whose_markup_is_refused_is_sent_plain(telegram: BotApi, bo
         assert telegram.chat("42").texts == ["**Really.**"]
 
 
-async def test_a_table_that_markup_makes_too_long_is_sent_plain(
-    telegram: BotApi, bot: TelegramAdapter
-) -> None:
+async def test_a_table_that_markup_makes_too_long_is_sent_plain(telegram: BotApi) -> None:
+    bot = TelegramAdapter(telegram.token, base_url=telegram.base_url, traits=CLASSIC)
     table = "\n".join(["|a|b|", "|-|-|", *(["|1|2|"] * 400), f"|{'x' * 400}|2|"])
     assert len(table) < 4096
     async with bot.connect() as link:

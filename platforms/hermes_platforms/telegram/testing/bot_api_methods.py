@@ -14,6 +14,7 @@ from hermes_trio.platform import (
     Button,
     ChatGone,
     CredentialsRefused,
+    Draft,
     FloodWait,
     NotSent,
     Outgoing,
@@ -23,6 +24,7 @@ from hermes_trio.platform import (
 
 from .bot_api_entities import CannotParse, Entity, parse_markdown_v2, utf16_length
 from .bot_api_http import HttpRequest
+from .bot_api_rich import parse_rich_html
 from .bot_state import BotState
 
 FileKind = Literal["photo", "document", "voice"]
@@ -31,6 +33,8 @@ LONGEST_TEXT = 4096
 LONGEST_CAPTION = 1024
 LONGEST_PRESS = 64
 MOST_UPDATES = 100
+REACTIONS = ("👍", "👎", "❤", "🔥", "🎉", "🤔", "👀", "👌", "🙏")
+"""Some of the reactions that a bot may use."""
 NOT_MODIFIED = (
     "message is not modified: specified new message content and reply markup are exactly the same as a "
     "current content and reply markup of the message"
@@ -145,6 +149,30 @@ async def send_message(api: BotState, request: HttpRequest) -> object:
     return await _send(api, request.params, text, entities)
 
 
+async def send_rich_message(api: BotState, request: HttpRequest) -> object:
+    text, entities = _rich_text(request.params)
+    return await _send(api, request.params, text, entities)
+
+
+async def send_message_draft(api: BotState, request: HttpRequest) -> object:
+    # Only the text of a draft may be empty: people see "Thinking…".
+    is_empty = not str(request.params.get("text", "")).strip()
+    text = "" if is_empty else _text(request.params, "text", LONGEST_TEXT)[0]
+    return await _show_draft(api, request.params, text)
+
+
+async def send_rich_message_draft(api: BotState, request: HttpRequest) -> object:
+    return await _show_draft(api, request.params, _rich_text(request.params)[0])
+
+
+async def set_message_reaction(api: BotState, request: HttpRequest) -> object:
+    reactions = _structured(request.params.get("reaction") or [])
+    if any(one.get("type") != "emoji" or one.get("emoji") not in REACTIONS for one in reactions):
+        raise bad("REACTION_INVALID")
+    await api.react(str(request.params["chat_id"]), str(request.params["message_id"]))
+    return True
+
+
 async def send_photo(api: BotState, request: HttpRequest) -> object:
     return await _send_file(api, request, "photo")
 
@@ -159,7 +187,7 @@ async def send_voice(api: BotState, request: HttpRequest) -> object:
 
 async def edit_message_text(api: BotState, request: HttpRequest) -> object:
     params = request.params
-    text, entities = _text(params, "text", LONGEST_TEXT)
+    text, entities = _rich_text(params) if "rich_message" in params else _text(params, "text", LONGEST_TEXT)
     chat_id, message_id = str(params["chat_id"]), str(params["message_id"])
     shown = {one.message_id: one for one in api.chat(chat_id).messages}.get(message_id)
     if shown is None:
@@ -206,6 +234,10 @@ METHODS: Mapping[str, Method] = {
     "setmycommands": set_my_commands,
     "answercallbackquery": answer_callback_query,
     "sendmessage": send_message,
+    "sendrichmessage": send_rich_message,
+    "sendmessagedraft": send_message_draft,
+    "sendrichmessagedraft": send_rich_message_draft,
+    "setmessagereaction": set_message_reaction,
     "sendphoto": send_photo,
     "senddocument": send_document,
     "sendvoice": send_voice,
@@ -237,6 +269,29 @@ def _text(params: Mapping[str, Any], key: str, longest: int) -> tuple[str, list[
     if utf16_length(text) > longest:
         raise bad("message is too long" if key == "text" else "message caption is too long")
     return text, entities
+
+
+def _rich_text(params: Mapping[str, Any]) -> tuple[str, list[Entity]]:
+    """Return the text of a rich message and its formatted parts. Only HTML is simulated."""
+    message = _structured(params["rich_message"])
+    if set(message) != {"html"}:
+        raise bad("this simulator reads rich messages from the field html only")
+    try:
+        return parse_rich_html(str(message["html"]))
+    except CannotParse as error:
+        raise bad(f"can't parse rich message: {error}") from error
+
+
+async def _show_draft(api: BotState, params: Mapping[str, Any], text: str) -> object:
+    chat_id, number, thread = int(params["chat_id"]), int(params["draft_id"]), params.get("message_thread_id")
+    if chat_id <= 0:
+        raise bad("drafts can be sent to private chats only")
+    if not number:
+        raise bad("DRAFT_ID_INVALID")
+    thread_id = None if thread is None else str(thread)
+    await api.draft(Draft(chat_id=str(chat_id), number=number, text=text, thread_id=thread_id))
+    api.stoppable = str(params.get("can_stop", False)).lower() == "true"
+    return True
 
 
 async def _send_file(api: BotState, request: HttpRequest, kind: FileKind) -> object:

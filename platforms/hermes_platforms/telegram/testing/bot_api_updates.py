@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hermes_trio.platform import Attachment, MessageEvent, SessionSource
+from hermes_trio.platform import STOPPED_DRAFT, Attachment, MessageEvent, SessionSource
 from hermes_trio.testing import Shown
 
 from .bot_api_entities import Entity, utf16_length
@@ -17,10 +17,19 @@ _MENTION = re.compile(r"(?:(?<=\W)|^)@\w{3,}")
 
 def update_of(number: int, event: MessageEvent, at: int) -> dict[str, Any]:
     """Return the update of an event."""
+    if event.text.startswith(STOPPED_DRAFT):
+        return {"update_id": number, "stopped_message_generation": stopped_draft_of(event)}
     if event.kind == "callback":
         return {"update_id": number, "callback_query": press_of(event, at)}
     kind = "edited_message" if event.edited else "message"
     return {"update_id": number, kind: message_of(event, at)}
+
+
+def stopped_draft_of(event: MessageEvent) -> dict[str, Any]:
+    """Return an event as the stop of a draft."""
+    number, thread_id = int(event.text.removeprefix(STOPPED_DRAFT)), event.source.thread_id
+    topic = {"message_thread_id": int(thread_id)} if thread_id else {}
+    return {"chat": chat_of(event.source), "draft_id": number, **topic}
 
 
 def press_of(event: MessageEvent, at: int) -> dict[str, Any]:

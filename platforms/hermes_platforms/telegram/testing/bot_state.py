@@ -16,7 +16,7 @@ from .bot_api_entities import Entity
 from .bot_api_updates import sent_message, update_of
 
 TRAITS = Traits(
-    limit=4096, counting="utf-16", edits=True, deletes=True, typing=True, threads=True, buttons=True
+    limit=32_768, edits=True, deletes=True, typing=True, drafts=True, reacts=True, threads=True, buttons=True
 )
 
 
@@ -40,6 +40,8 @@ class BotState(Stage):
         """Leave the sizes of files out of the answers."""
         self.hears_all = False
         """The bot gets all messages of groups, also those that do not name it."""
+        self.stoppable = False
+        """The last draft has a stop button."""
         self.commands: dict[str, str] = {}
         """The command menu."""
         self.pressed: list[str] = []

@@ -1,0 +1,31 @@
+"""The page about the laws of adapters, made from the laws and from the traits of the platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
+from hermes_trio.testing.laws import matrix
+
+
+def laws() -> Iterator[str]:
+    """Yield the lines of the page about the laws."""
+    yield "# Laws of adapters\n"
+    yield (
+        "Every adapter keeps the same laws. They are tests, run on each change against the simulator of the "
+        "platform; a broken law fails the build. Where a platform lacks an ability, its cell says which, and "
+        "[the traits](adapter.md) say it to the gateway, which then does without.\n"
+    )
+    yield (
+        "`python -m hermes_trio.testing.laws tests/platforms/test_laws.py` runs them and prints this table "
+        "with the outcomes of that run, for each platform and each way to connect. For an adapter of your "
+        "own, name [your test module](adapter.md#the-laws).\n"
+    )
+    yield from matrix.table({"Telegram": matrix.promised(replace(TELEGRAM, reacts=True))})
+    yield ""
+    yield (
+        "A platform that can neither be asked for a message nor recognise a repeat may show an answer twice "
+        "after a lost connection. Where messages can be edited, a placeholder avoids that: the answers in "
+        "Telegram are edits, which can be repeated. Elsewhere the second is marked as possibly repeated.\n"
+    )
