@@ -18,7 +18,7 @@ from hermes_trio.config.config_file import load_config
 from hermes_trio.host.home.state_file import read_status
 from tests.machine import HERMES, PATIENCE, UP
 
-from .pages import DOCS, PAGES, Block, blocks, entry_points, page, titled
+from .pages import DOCS, PAGES, README, Block, blocks, entry_points, page, titled
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -38,6 +38,14 @@ def test_the_pages_have_examples_of_each_kind() -> None:
     assert len(examples("python", gateway=True)) >= 3
     assert any("curl" in block.text for block in examples("sh", gateway=True))
     assert sum(block.language == "yaml" for block in blocks()) >= 4
+
+
+def test_the_first_screen_of_the_readme_has_a_program_that_is_tested() -> None:
+    program = next(block for block in examples("python", gateway=False) if block.page == README)
+    lines = program.text.splitlines()
+    assert program.line + len(lines) <= 40
+    assert program.output
+    assert len([line for line in lines if line]) <= 10
 
 
 @pytest.mark.parametrize("block", examples("python", gateway=False), ids=str)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 import trio
 import trio.testing
@@ -24,7 +25,7 @@ from hermes_trio.embed.shielded_tree import LEFT
 from hermes_trio.gateway.ending.endings_table import MARGIN
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import CredentialsRefused, Traits
 from hermes_trio.testing import MemoryPlatform, Script
 from hermes_trio.web.app import Web
 from tests.stage import Agent, Stage, everyone, no_guard
@@ -52,6 +53,25 @@ async def test_two_gateways_in_one_program_are_independent(tmp_path: Path) -> No
         with trio.fail_after(10):
             await one.until(lambda: one.chat("42").last == "You said: first")
             await two.until(lambda: two.chat("42").last == "You said: second")
+
+
+async def test_a_gateway_whose_agent_starts_nothing_has_no_process(tmp_path: Path) -> None:
+    me = psutil.Process()
+    before = me.children(recursive=True)
+    async with open_gateway(tmp_path, agent=Agent()) as gateway:
+        assert await gateway.say("first", "hello") == "You said: hello"
+        assert me.children(recursive=True) == before
+
+
+async def test_platforms_that_all_refuse_leave_the_program_its_gateway(tmp_path: Path) -> None:
+    platform = MemoryPlatform()
+    platform.fails("connect", CredentialsRefused("memory"))
+    async with open_gateway(tmp_path, everyone(), agent=Agent(), adapters=[platform]) as gateway:
+        with trio.fail_after(10):
+            while not any(one.state == "fatal" for one in gateway.status().platforms.values()):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        assert await gateway.say("first", "hello") == "You said: hello"
+        assert gateway.ending is None
 
 
 async def test_a_cancelled_block_cuts_turns_and_closes_their_messages(stage: Stage) -> None:

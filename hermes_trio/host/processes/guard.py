@@ -6,6 +6,8 @@ when this process ends, in whatever way, and then the guard ends every group tha
 farewell message: a gateway that ended its groups leaves an empty list. (`PR_SET_PDEATHSIG` would follow the
 thread that forked, and Trio's threads come and go.)
 
+It is started before the first command, so a gateway whose agent starts nothing has none.
+
 If the guard itself is lost, a new one is started and gets the whole list. Until then, some 20 ms or as long
 as the system refuses to start one, a kill of the gateway leaves groups behind, which the next start finds. A
 guard that does not read its pipe counts as lost: writing to it never waits.
@@ -46,13 +48,16 @@ class Guard:
         system: sweep.System = sweep.THIS_SYSTEM,
         pipe_size: int = PIPE_SIZE,
         last_sweep: float = LAST_SWEEP,
+        is_kept: bool = False,
     ) -> None:
+        """`is_kept` if a task runs `keep`."""
         self.system = system
         self._pipe_size, self._last_sweep = pipe_size, last_sweep
         self._groups: dict[str, str] = {}
         self._process: trio.Process | None = None
         self._pipe: int | None = None
         self._lookout = Lookout(system)
+        self._is_kept, self._wanted, self._begun = is_kept, trio.Event(), trio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -68,8 +73,15 @@ class Guard:
         """Return a snapshot of all processes that was taken after this call."""
         return await self._lookout.look()
 
+    async def ready(self) -> None:
+        """Start the guard process, if no command has needed it yet. Return after the first attempt."""
+        self._wanted.set()
+        if self._is_kept:
+            await self._begun.wait()
+
     def expect(self, group_id: str) -> None:
-        """List a group whose command is about to be started with this id as its marker."""
+        """List a group whose command is about to be started with this id as its marker. The first of them
+        is listed when the guard is `ready`."""
         self._note(group_id, f"group {group_id}\n")
 
     def started(self, group_id: str, pid: int, born: str) -> None:
@@ -107,15 +119,16 @@ class Guard:
             os.close(self._pipe)
             self._pipe = None
 
-    async def keep(self, begun: trio.Event) -> None:
-        """Start a guard process, and another after each that ends. Set `begun` after the first attempt."""
+    async def keep(self) -> None:
+        """Start a guard process when it is wanted, and another after each that ends."""
+        await self._wanted.wait()
         for pause in _pauses():
             since = trio.current_time()
             try:
                 await self._start()
             except OSError as error:
                 log.error("process guard not started; retrying", error=str(error), retry_in=pause)
-            begun.set()
+            self._begun.set()
             if self._process is not None:
                 code = await self._process.wait()
                 self._close()
@@ -170,11 +183,9 @@ async def open_guard(
     `pipe_size` is the number of bytes that may wait for the guard process. At the end of the block the guard
     process has `last_sweep` seconds to end the groups that are still listed.
     """
-    guard = Guard(system=system, pipe_size=pipe_size, last_sweep=last_sweep)
-    begun = trio.Event()
+    guard = Guard(system=system, pipe_size=pipe_size, last_sweep=last_sweep, is_kept=True)
     try:
-        async with beside(lambda: guard.keep(begun)):
-            await begun.wait()
+        async with beside(guard.keep):
             yield guard
     finally:
         with trio.move_on_after(2 * last_sweep, shield=True):

@@ -212,6 +212,7 @@ async def running(
     path_safe_id(group_id, "process id")
     file = Spool(spool, open_file)
     with worker_thread(f"spool {group_id}") as runner:
+        await guard.ready()
         guard.expect(group_id)
         process = None
         try:

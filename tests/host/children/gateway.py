@@ -85,6 +85,7 @@ async def tell_of_the_next_guard(guard: Guard) -> None:
 
 async def die_before_telling(guard: Guard, token: str, command: str) -> None:
     """Die after the start of a command and before the guard knows its pid."""
+    await guard.ready()
     guard.expect(token)
     process = await trio.lowlevel.open_process(
         ["sh", "-c", command], env={**os.environ, "HERMES_TRIO_GROUP": token}, start_new_session=True

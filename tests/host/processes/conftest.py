@@ -14,4 +14,5 @@ from tests.host.processes.place import Place
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
     async with open_guard() as guard:
+        await guard.ready()
         yield Place(tmp_path, guard)

@@ -48,6 +48,7 @@ def test_signals_of_a_service_manager_or_a_terminal_do_not_end_the_guard(tmp_pat
 
 async def test_a_guard_with_an_empty_list_ends_with_the_block() -> None:
     async with open_guard() as guard:
+        await guard.ready()
         pid = guard.pid
         assert pid is not None
         assert not is_gone(pid)
@@ -58,6 +59,7 @@ async def test_a_guard_ends_the_listed_groups_when_the_block_is_left() -> None:
     mark = token()
     with stranger(mark) as process:
         async with open_guard() as guard:
+            await guard.ready()
             guard.started("x", process.pid, THIS_SYSTEM.born(process.pid) or "")
         soon(lambda: is_gone(process.pid))
 
@@ -66,6 +68,7 @@ async def test_a_guard_does_not_end_a_group_that_is_over() -> None:
     mark = token()
     with stranger(mark) as process:
         async with open_guard() as guard:
+            await guard.ready()
             guard.expect("x")
             guard.started("x", process.pid, THIS_SYSTEM.born(process.pid) or "")
             guard.over("x")
@@ -76,6 +79,7 @@ async def test_a_guard_does_not_end_a_process_with_a_reused_pid() -> None:
     mark = token()
     with stranger(mark) as process:
         async with open_guard() as guard:
+            await guard.ready()
             guard.started("x", process.pid, str(int(THIS_SYSTEM.born(process.pid) or 0) + 1))
         soon(lambda: is_gone(guard.pid or 0))
         assert alive(mark) == [process.pid]
@@ -85,6 +89,7 @@ async def test_a_guard_survives_a_flood_of_messages() -> None:
     mark = token()
     with stranger(mark) as process:
         async with open_guard() as guard:
+            await guard.ready()
             pid = guard.pid
             assert pid is not None
             guard.started("x", process.pid, THIS_SYSTEM.born(process.pid) or "")
@@ -104,6 +109,7 @@ async def test_a_guard_that_does_not_read_is_replaced() -> None:
     mark = token()
     with stranger(mark) as process:
         async with open_guard(pipe_size=4096) as guard:
+            await guard.ready()
             deaf = guard.pid
             assert deaf is not None
             os.kill(deaf, signal.SIGSTOP)
@@ -125,6 +131,7 @@ async def test_a_guard_that_does_not_read_is_replaced() -> None:
 async def test_a_guard_that_does_not_read_does_not_delay_the_end() -> None:
     with capture_logs() as logs:
         async with open_guard(last_sweep=0.2) as guard:
+            await guard.ready()
             assert guard.pid is not None
             pid = guard.pid
             os.kill(pid, signal.SIGSTOP)
@@ -139,6 +146,7 @@ async def test_a_guard_that_cannot_be_started_is_logged_and_retried(
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with stranger(mark) as process, capture_logs() as logs:
         async with open_guard() as guard:
+            await guard.ready()
             assert logs[0]["event"] == "process guard not started; retrying"
             guard.started("x", process.pid, THIS_SYSTEM.born(process.pid) or "")
             monkeypatch.setattr(sys, "executable", python)
@@ -159,6 +167,7 @@ async def test_an_error_in_the_block_of_a_guard_is_raised_without_a_group() -> N
 async def test_a_guard_is_small_and_starts_at_once() -> None:
     start = trio.current_time()
     async with open_guard() as guard:
+        await guard.ready()
         assert guard.pid is not None
         one = psutil.Process(guard.pid)
         # It sleeps once its signal handlers are set and its list is read.
@@ -175,6 +184,7 @@ async def test_a_guard_does_not_carry_the_marker_of_the_command_that_started_the
 ) -> None:
     monkeypatch.setenv(sweep.MARKER, "outer")
     async with open_guard() as guard:
+        await guard.ready()
         assert guard.pid is not None
         await trio.sleep(0.05)
         assert THIS_SYSTEM.look().by_pid[guard.pid].marker is None
