@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .base.world import World as World
     from .config.config_file import load_config as load_config
     from .config.schema import GatewayConfig as GatewayConfig
+    from .config.schema import ModelConfig as ModelConfig
     from .config.schema import PlatformConfig as PlatformConfig
     from .embed import blocking as blocking
     from .embed.embedding import open_gateway as open_gateway
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .embed.foreign_agents import BlockingTurn as BlockingTurn
     from .embed.foreign_agents import TurnOver as TurnOver
     from .embed.foreign_agents import asyncio_agent as asyncio_agent
+    from .embed.foreign_agents import asyncio_tool as asyncio_tool
     from .embed.foreign_agents import blocking_agent as blocking_agent
     from .embed.gateway_handle import Gateway as Gateway
     from .embed.gateway_handle import Run as Run
@@ -73,6 +75,7 @@ __all__ = [
     "InvalidId",
     "MessageDelta",
     "MessageEvent",
+    "ModelConfig",
     "PlatformConfig",
     "QuestionRequest",
     "ReasoningAvailable",
@@ -94,6 +97,7 @@ __all__ = [
     "World",
     "__version__",
     "asyncio_agent",
+    "asyncio_tool",
     "blocking",
     "blocking_agent",
     "build_session_key",
@@ -120,9 +124,16 @@ _MODULES = {
     "base.messages": ("HomeChannel", "MessageEvent", "SessionSource", "build_session_key"),
     "base.world": ("World",),
     "config.config_file": ("load_config",),
-    "config.schema": ("GatewayConfig", "PlatformConfig"),
+    "config.schema": ("GatewayConfig", "ModelConfig", "PlatformConfig"),
     "embed.embedding": ("open_gateway", "serve"),
-    "embed.foreign_agents": ("AsyncioTurn", "BlockingTurn", "TurnOver", "asyncio_agent", "blocking_agent"),
+    "embed.foreign_agents": (
+        "AsyncioTurn",
+        "BlockingTurn",
+        "TurnOver",
+        "asyncio_agent",
+        "asyncio_tool",
+        "blocking_agent",
+    ),
     "embed.gateway_handle": ("Gateway", "RunUnanswered", "Run"),
     "gateway.ending.endings_table": ("Ending",),
     "gateway.turn.agent_function": ("Agent",),

@@ -52,6 +52,10 @@ _PROVIDER_KEYS: Mapping[Provider, str] = {
 }
 
 
+PROGRAM = "the program"
+"""The origin of a value that a program has given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A configuration, with its warnings and the origin of its values."""
@@ -121,6 +125,15 @@ def load_config(
         error.warnings = loaded.warnings
         raise error
     return loaded
+
+
+def given_by_program(config: GatewayConfig, home: Path, environ: Mapping[str, str]) -> Loaded:
+    """Return a configuration that a program has made, with the origins of its model. A secret that is the one
+    of the environment for the provider counts as taken from there."""
+    model, variable = config.model, _PROVIDER_KEYS.get(config.model.provider, "")
+    is_variable = model.api_key is not None and model.api_key == environ.get(variable)
+    origins = {"model.provider": PROGRAM, "model.api_key": variable if is_variable else PROGRAM}
+    return Loaded(config, (), home / "config.yaml", origins, environ)
 
 
 def _open_to_all(config: GatewayConfig) -> Iterator[str]:

@@ -33,6 +33,7 @@ from ..platform.contract import Adapter
 from ..state.tables.session_entry import SessionEntry
 from ..state.tables.transcript import TranscriptRow
 from . import embedding, gateway_handle
+from .configured_agent import AnyTool
 from .shielded_tree import Plugs
 from .thread_calls import ThreadCalls, open_thread_calls
 
@@ -132,7 +133,8 @@ def open_gateway(
     home: str | os.PathLike[str],
     config: GatewayConfig | None = None,
     *,
-    agent: AnyAgent,
+    agent: AnyAgent | None = None,
+    tools: Sequence[AnyTool] = (),
     adapters: Sequence[Adapter] = (),
     **plugs: Unpack[Plugs],
 ) -> Iterator[BlockingGateway]:
@@ -150,7 +152,9 @@ def open_gateway(
 
         left.add_done_callback(leave)
         async with (
-            embedding.open_gateway(home, config, agent=agent, adapters=adapters, **plugs) as gateway,
+            embedding.open_gateway(
+                home, config, agent=agent, tools=tools, adapters=adapters, **plugs
+            ) as gateway,
             open_thread_calls(GatewayOver) as calls,
         ):
             opened.set_result(BlockingGateway(gateway, calls, thread))

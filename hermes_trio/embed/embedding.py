@@ -24,12 +24,14 @@ from typing import Unpack
 
 import trio
 
+from ..base.world import World
 from ..config.schema import GatewayConfig
 from ..gateway.operations.api_sessions import API_PLATFORM
 from ..gateway.serve import Setup
 from ..gateway.turn.agent_function import AnyAgent
 from ..platform.contract import Adapter
 from ..web.api.api_platform import ApiPlatform
+from .configured_agent import AnyTool, agent_of
 from .gateway_handle import Gateway
 from .host_loop import TrioLoop
 from .shielded_tree import Plugs, open_tree
@@ -40,14 +42,19 @@ async def open_gateway(
     home: str | os.PathLike[str],
     config: GatewayConfig | None = None,
     *,
-    agent: AnyAgent,
+    agent: AnyAgent | None = None,
+    tools: Sequence[AnyTool] = (),
     adapters: Sequence[Adapter] = (),
     **plugs: Unpack[Plugs],
 ) -> AsyncIterator[Gateway]:
-    """Open a gateway that serves as long as the block, on Trio or on asyncio."""
+    """Open a gateway that serves as long as the block, on Trio or on asyncio. Without an agent the model of
+    the configuration answers, with these tools; the demo answers if no model is configured."""
     if not any(adapter.name == API_PLATFORM for adapter in adapters):
         adapters = (*adapters, ApiPlatform())  # the sessions of the program itself
-    tree = open_tree(Setup(Path(home), config or GatewayConfig(), agent=agent, adapters=adapters, **plugs))
+    path, config = Path(home), config or GatewayConfig()
+    plugs.setdefault("world", World())
+    agent = agent_of(agent, tools, path, config, plugs["world"])
+    tree = open_tree(Setup(path, config, agent=agent, adapters=adapters, **plugs))
     if trio.lowlevel.in_trio_task():
         async with tree as running:
             yield Gateway(running, TrioLoop())
@@ -62,13 +69,14 @@ async def serve(
     home: str | os.PathLike[str],
     config: GatewayConfig | None = None,
     *,
-    agent: AnyAgent,
+    agent: AnyAgent | None = None,
+    tools: Sequence[AnyTool] = (),
     adapters: Sequence[Adapter] = (),
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
     **plugs: Unpack[Plugs],
 ) -> None:
     """Serve on Trio until the gateway is asked to end, or this is cancelled. `await
     nursery.start(partial(serve, ...))` returns the `Gateway` once its doors are open."""
-    async with open_gateway(home, config, agent=agent, adapters=adapters, **plugs) as gateway:
+    async with open_gateway(home, config, agent=agent, tools=tools, adapters=adapters, **plugs) as gateway:
         task_status.started(gateway)
         await trio.sleep_forever()

@@ -1,6 +1,6 @@
-"""Agents that are no async functions of Trio: one of asyncio, and one that blocks.
+"""Agents that are no async functions of Trio: one of asyncio, and one that blocks; and tools of asyncio.
 
-Each becomes an agent of the gateway, and ends with its turn. An agent of asyncio runs on the loop of the
+Each becomes an agent of the gateway, and ends with its turn. What needs asyncio runs on the loop of the
 program if the gateway is on asyncio; else on a loop of its own inside the turn, with the package
 trio-asyncio. A blocking agent runs in a thread.
 """
@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
-from functools import partial
-from typing import cast
+from contextlib import aclosing, asynccontextmanager
+from functools import partial, wraps
+from typing import ParamSpec, TypeVar, cast
 
+import outcome
 import trio
 
 from ..base.errors import GatewayError
 from ..base.messages import MessageEvent
 from ..gateway.turn.agent_function import Agent
 from ..gateway.turn.context import TurnContext
-from ..log import Log
+from ..host.loop.thread_call import call_in_thread
 from ..state.tables.session_entry import Usage
 from ..state.tables.transcript import TranscriptRow
+from ..tools.tool import Result, Tool
 from .asyncio_calls import AsyncioCalls, call_asyncio
 from .guest_run import running_guest
 from .thread_calls import ThreadCalls, open_thread_calls
 
-STOPS_WITHIN = 1.0
-"""Seconds for a blocking agent to notice that its turn has ended. After that its thread is left behind."""
-
-log = Log(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class TurnOver(GatewayError):
@@ -82,6 +81,10 @@ class AsyncioTurn(_TurnView):
         """Send the person a file. Return False if their platform takes no files."""
         return await self._calls.call(partial(self._turn.send_file, name, data, text))
 
+    async def call_tool(self, tool: Tool, arguments: str = "{}") -> Result:
+        """Call a tool as a model has asked for it, with its arguments as JSON."""
+        return await self._calls.call(partial(self._turn.call_tool, tool, arguments))
+
 
 class BlockingTurn(_TurnView):
     """A turn as a blocking agent sees it, from its thread. After the end of the turn its methods raise
@@ -112,6 +115,10 @@ class BlockingTurn(_TurnView):
         """Send the person a file. Return False if their platform takes no files."""
         return self._calls.call(partial(self._turn.send_file, name, data, text))
 
+    def call_tool(self, tool: Tool, arguments: str = "{}") -> Result:
+        """Call a tool as a model has asked for it, with its arguments as JSON."""
+        return self._calls.call(partial(self._turn.call_tool, tool, arguments))
+
 
 def asyncio_agent(
     function: Callable[[AsyncioTurn], Awaitable[str | None]] | Callable[[AsyncioTurn], AsyncIterator[str]],
@@ -136,6 +143,26 @@ def asyncio_agent(
     return agent
 
 
+def asyncio_tool(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Return a function for `tools=` from an async function that needs asyncio. Its task is cancelled with
+    the call, and the call ends after it."""
+
+    @wraps(function)
+    async def on_trio(*args: P.args, **kwargs: P.kwargs) -> T:
+        async def in_asyncio() -> T:
+            return await function(*args, **kwargs)
+
+        result: outcome.Outcome[T]
+        async with _asyncio_loop() as loop:
+            try:
+                result = outcome.Value(await call_asyncio(loop, in_asyncio()))
+            except Exception as error:  # raised after the loop has ended, which would put it into a group
+                result = outcome.Error(error)
+        return result.unwrap()
+
+    return on_trio
+
+
 @asynccontextmanager
 async def _asyncio_loop() -> AsyncIterator[asyncio.AbstractEventLoop]:
     """Yield the loop on which Trio is a guest; else a loop that runs on Trio during the block."""
@@ -153,29 +180,10 @@ def blocking_agent(function: Callable[[BlockingTurn], str | None]) -> Agent:
     """Return an agent from a blocking function, which runs in a thread. No thread can be cancelled: when the
     turn ends, the methods of the function's turn raise `TurnOver`, and a function that does not return
     within a second is left behind in its thread."""
-    threads = trio.CapacityLimiter(math.inf)  # a thread that is left behind takes no place from others
 
     async def agent(turn: TurnContext) -> str | None:
-        returned = trio.Event()
-        token = trio.lowlevel.current_trio_token()
-
-        def in_thread(view: BlockingTurn) -> str | None:
-            try:
-                return function(view)
-            finally:
-                with suppress(trio.RunFinishedError):  # it was left behind, and the gateway has ended
-                    token.run_sync_soon(returned.set)
-
         async with open_thread_calls(TurnOver) as calls:
-            view = BlockingTurn(turn, calls)
-            try:
-                return await trio.to_thread.run_sync(in_thread, view, abandon_on_cancel=True, limiter=threads)
-            except trio.Cancelled:
-                calls.close()
-                with trio.move_on_after(STOPS_WITHIN, shield=True) as patience:
-                    await returned.wait()
-                if patience.cancelled_caught:
-                    log.warning("thread of an agent left behind; it does not return", run=turn.run_id)
-                raise
+            call = partial(function, BlockingTurn(turn, calls))
+            return await call_in_thread(call, f"agent of {turn.run_id}", on_cancel=calls.close)
 
     return agent

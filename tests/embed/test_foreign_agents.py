@@ -37,7 +37,7 @@ NEEDS_TRIO_ASYNCIO = "HERMES_TEST_TRIO_ASYNCIO"
 
 @pytest.fixture(autouse=True)
 def _no_trio_asyncio(request: pytest.FixtureRequest, host: Host) -> None:
-    """Leave the agents of asyncio on Trio to the process of `test_agents_of_asyncio_on_trio`."""
+    """Leave the agents of asyncio on Trio to the process of `test_asyncio_on_trio`."""
     of_asyncio = "asyncio" in request.node.name.partition("[")[2].removesuffix("-trio]")
     if (of_asyncio and host is trio.run) is not (NEEDS_TRIO_ASYNCIO in os.environ):
         pytest.skip("in the other process")
@@ -247,6 +247,6 @@ def test_a_thread_that_does_not_return_is_left_behind_and_named_in_the_log(
 
     with caplog.at_level(logging.WARNING):
         host(main)
-    assert "thread of an agent left behind; it does not return" in caplog.text
+    assert "thread left behind; its call does not return" in caplog.text
     release.set()
     assert returned.wait(10)

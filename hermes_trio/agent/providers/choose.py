@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from ...base.errors import ConfigInvalid
+from ...config.config_file import PROGRAM
 from ...config.schema import ModelConfig
 from .endpoint import Endpoint
 
@@ -96,7 +97,10 @@ def configured(model: ModelConfig, origins: Mapping[str, str], environ: Mapping[
     if model.provider == "demo":
         return None
     url, key = model.base_url or _ADDRESSES[model.provider], model.api_key
-    if _OPENROUTER.startswith(url.rstrip("/")) and origins.get("model.api_key") != "config.yaml":
+    if _OPENROUTER.startswith(url.rstrip("/")) and origins.get("model.api_key") not in (
+        "config.yaml",
+        PROGRAM,
+    ):
         key = environ.get("OPENROUTER_API_KEY")  # never the key of another provider
     return _endpoint(model, url, _USUAL[model.provider], key)
 
@@ -133,9 +137,8 @@ def _because(origin: str | None) -> str:
     """Return the reason for a choice from the origin of its key in the configuration."""
     if origin is None:
         return ""
-    if origin.isupper():
-        return f"{origin} is set"
-    return f"{origin} says so" if origin.endswith(".yaml") else f"{origin} is set"
+    says = origin == PROGRAM or origin.endswith(".yaml")
+    return f"{origin} says so" if says else f"{origin} is set"
 
 
 async def _with_model_of(endpoint: Endpoint, model: ModelConfig) -> Endpoint:

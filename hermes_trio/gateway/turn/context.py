@@ -13,6 +13,7 @@ from pathlib import Path
 
 import trio
 
+from ...agent.tool_calls import run_calls
 from ...base.errors import StoreError
 from ...base.events import Event, MessageDelta, ReasoningAvailable
 from ...base.messages import MessageEvent
@@ -32,7 +33,7 @@ from ...state.tables.turns import Outcome
 from ...tools.background_process import BackgroundProcess, OutputWatch
 from ...tools.sandbox.session_sandbox import SessionSandbox
 from ...tools.sandbox.views import NOTHING, Grants
-from ...tools.tool import Approval
+from ...tools.tool import Approval, Result, Tool
 from ..home.open_home import Home
 from ..outbound.chats import Chats
 from ..outbound.rows import Body, Chat, owed
@@ -182,8 +183,7 @@ class TurnContext:
             await self._append(MessageDelta(""), ends=True)
 
     async def _append(self, event: Event, *, ends: bool = False) -> None:
-        """Write an event to the run journal, then show it. The end of a piece of text is held back while it
-        may be the beginning of a secret and the text does not end."""
+        """Write an event to the run journal, then show it. What may begin a secret is held back."""
         if isinstance(event, MessageDelta):
             event = MessageDelta(self._answer_pieces.feed(event.delta, ends=ends))
         elif isinstance(event, ReasoningAvailable):
@@ -209,8 +209,7 @@ class TurnContext:
             self.thought += event.text
 
     def _show(self) -> None:
-        """Show the text in the chat. A text that outgrows one message stops growing there: the whole answer
-        is sent at the end."""
+        """Show the text in the chat. A text that outgrows one message is sent whole at the end."""
         run, stream = self._run, self._run.stream
         if stream is None or run.chat is None or run.connection is None:
             return
@@ -228,8 +227,7 @@ class TurnContext:
             self._chats.notice(source, self.masking(text))
 
     async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
-        """Send the person a file with a caption. Return False if their platform takes no files. A copy is
-        kept in the home, so the file is sent as it is now."""
+        """Send the person a copy of a file with a caption. Return False if their platform takes no files."""
         self.active()
         source = self._handle.source
         if source is None or not self._chats.traits(Chat.of(source)).sends_files:
@@ -253,8 +251,7 @@ class TurnContext:
     def running(
         self, command: Command, *, cwd: Path | None = None, grants: Grants = NOTHING
     ) -> AbstractAsyncContextManager[ChildProcess]:
-        """Run a command for as long as the block, and no longer than the turn. Leaving the block ends the
-        child process and all its descendants. Its output is on `output`, and in a spool file of the home."""
+        """Run a command for as long as the block, and no longer than the turn, with its descendants."""
         return self._background.commands.running(self.session_id, command, cwd=cwd or self.cwd, grants=grants)
 
     async def start_background(
@@ -266,9 +263,8 @@ class TurnContext:
         notify: bool = False,
         watch: Sequence[str] = (),
     ) -> BackgroundProcess:
-        """Start a command that belongs to the session and goes on after the turn. With `notify` its end
-        begins a turn. With `watch` each output line that holds one of these texts is told: to this turn while
-        it runs, then to the session until its next turn begins."""
+        """Start a command that belongs to the session. With `notify` its end begins a turn. With `watch` this
+        turn is told of each line that holds one of these texts, and later the session until its next turn."""
         start = self._background.start
         process = await start(self.entry, command, cwd=cwd or self.cwd, grants=grants, notify=notify)
         if watch:
@@ -289,6 +285,12 @@ class TurnContext:
         match = self._background.admit_match(text)
         if match is not None:
             self._handle.watch_matches.append(match)
+
+    async def call_tool(self, tool: Tool, arguments: str = "{}") -> Result:
+        """Call a tool as a model has asked for it, with its arguments as JSON; show and store the call."""
+        call = ToolCall(self.world.new_id(), tool.name, arguments)
+        await self.calls(self.segment, call)
+        return (await run_calls(self, {tool.name: tool}, [call]))[call.id]
 
     # --- the person ---
 
@@ -311,8 +313,7 @@ class TurnContext:
 
     @contextmanager
     def not_now(self, why: str) -> Iterator[None]:
-        """Keep new messages from interrupting the turn during the block: they wait. /stop and the end of the
-        gateway do not wait."""
+        """Let new messages wait during the block. /stop and the end of the gateway do not wait."""
         self._handle.uninterruptible.append(why)
         try:
             yield
@@ -320,8 +321,7 @@ class TurnContext:
             self._handle.uninterruptible.remove(why)
 
     async def steered(self) -> list[str]:
-        """Take the messages that are to join this turn since the last call. They belong to the turn from here
-        on; a message that is never taken begins the next turn."""
+        """Take new messages that are to join this turn; one that is never taken begins the next turn."""
         ids, self._handle.steered = self._handle.steered, []
         matches, self._handle.watch_matches = self._handle.watch_matches, []
         if not ids and not matches:
