@@ -13,11 +13,13 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
+from urllib.request import getproxies
 
 from ...base.errors import ConfigInvalid
 from ...base.tls import httpx as httpx
 from ...base.tls import tls_context
 from .endpoint import Endpoint
+from .model_transport import ModelTransport
 
 CONNECT_SECONDS = 30.0
 MOST_IDLE = 32
@@ -65,10 +67,13 @@ class Http:
     def _build(self, endpoint: Endpoint) -> httpx.AsyncClient:
         """Return a new client for this endpoint. It uses the proxy of the environment, except for a server
         on this machine. Its only timeout is for connecting; each request sets its own read timeout."""
+        tls = self._tls if endpoint.base_url.startswith("https:") else None
+        is_proxied = not endpoint.is_local and bool(getproxies())
         try:
             return httpx.AsyncClient(
                 # Reading the certificates takes 20 ms, so only TLS connections do it.
-                verify=self._tls if endpoint.base_url.startswith("https:") else self._no_tls,
+                verify=tls if tls is not None else self._no_tls,
+                transport=None if is_proxied else ModelTransport(tls, kept_seconds=KEPT_SECONDS),
                 trust_env=not endpoint.is_local,
                 timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 limits=httpx.Limits(

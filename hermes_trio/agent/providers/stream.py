@@ -12,7 +12,7 @@ import errno
 import itertools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -37,6 +37,7 @@ from .model_errors import (
     StreamMalformed,
     StreamStale,
 )
+from .model_transport import CHUNKS
 
 LONGEST_TEXT = 500_000
 """Maximum characters of text in one answer: as many as the models with the longest answers can write."""
@@ -182,6 +183,9 @@ def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
     """Return the body as chunks of bytes. A body without encoding, as we ask for, skips httpx's decoders."""
     if "content-encoding" in response.headers:
         return response.aiter_bytes()
+    if CHUNKS in response.extensions:
+        body: AsyncIterator[bytes] = response.extensions[CHUNKS]
+        return body
     assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an asynchronous client
     return aiter(response.stream)
 
@@ -202,15 +206,14 @@ async def _explanation(chunks: AsyncIterator[bytes], endpoint: Endpoint, read_ti
 
 async def _close(response: httpx.Response, chunks: AsyncIterator[bytes], seconds: float) -> None:
     """Read the rest of the body for a short time, then close the response."""
-    with trio.move_on_after(seconds):
-        try:
+    try:
+        with trio.move_on_after(seconds), suppress(httpx.HTTPError, httpx.StreamError):
             async for _ in chunks:
                 pass
-        except (httpx.HTTPError, httpx.StreamError):
-            pass
-    await response.aclose()
-    # It refers to the response, which refers to it: both would stay until the garbage collector runs.
-    del response.stream
+    finally:
+        await response.aclose()  # noqa: ASYNC102 - it shields what it waits for
+        # It refers to the response, which refers to it: both would stay until the garbage collector runs.
+        del response.stream
 
 
 class AnswerStream:
