@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run verified hashes check test lint docs coverage soak bench clean
+.PHONY: run verified hashes check test postgres lint docs coverage soak bench clean
 
 # 114 and 128 do not know a task_status that is handed on, 124 no interface that asks for an async
 # function; 9xx are the optional ones about checkpoints.
@@ -36,6 +36,10 @@ check: lint
 # Neighbours stay with one worker until another is idle: fewer browsers and gateways are started for a module.
 test: .venv/tests
 	$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist worksteal
+
+# The laws of the store on its second engine; skipped where PostgreSQL is not installed.
+postgres: .venv/tests
+	$(BIN)/python -m pytest -m "not soak" --engine postgres -n $(WORKERS) tests/state tests/journal
 
 lint: .venv/tests .venv/flake8-async
 	$(BIN)/ruff check .

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,8 +25,9 @@ from hermes_trio.host.loop.worker import Worker, inline_worker
 from hermes_trio.journal.session_reader import SessionReader, SessionSnapshot
 from hermes_trio.journal.writer import Journals, open_journals
 from hermes_trio.platform.contract import Traits
-from hermes_trio.state.db.database import Database, open_database
+from hermes_trio.state.db.database import Database, OpenEngine, open_database
 from hermes_trio.state.db.engine import Db
+from hermes_trio.state.db.sqlite_engine import open_sqlite
 from hermes_trio.state.rules.store import SessionStore
 from hermes_trio.state.tables import transcript, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
@@ -111,6 +112,8 @@ def pytest_configure() -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     help_ = "run the tests on Trio as a guest of this loop"
     parser.addoption("--host", choices=["trio", *HOSTS], default="trio", help=help_)
+    help_ = "run the tests that open the store by a fixture on this engine, and no others"
+    parser.addoption("--engine", choices=["sqlite", "postgres"], default="sqlite", help=help_)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -126,6 +129,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("real")
         if item.nodeid.startswith(SLOW):
             item.add_marker("slow")
+    engine = config.getoption("--engine")
+    config.hook.pytest_deselected(items=[item for item in items if not _runs_on(engine, item)])
+    items[:] = [item for item in items if _runs_on(engine, item)]
+
+
+def _runs_on(engine: str, item: pytest.Item) -> bool:
+    """Return whether a test runs on this engine: by default every test that is not about the other one, with
+    `--engine` only those that open the store by the fixture."""
+    if engine == "sqlite":
+        return not item.get_closest_marker("postgres")
+    return "open_engine" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("sqlite")
 
 
 def _is_virtual(item: pytest.Item) -> bool:
@@ -212,8 +226,20 @@ def world(calendar: Calendar) -> World:
     return World(now=lambda: calendar.now, new_id=lambda: f"{next(ids):08x}", jitter=lambda: 0.0, zone=UTC)
 
 
+@pytest.fixture(scope="session")
+def open_engine(request: pytest.FixtureRequest) -> Iterator[OpenEngine]:
+    """What opens the store: the engine of the option `--engine`."""
+    if request.config.getoption("--engine") == "sqlite":
+        yield open_sqlite
+        return
+    from tests.postgres import postgres_engine, postgres_server
+
+    with postgres_server() as conninfo:
+        yield postgres_engine(conninfo)
+
+
 @pytest.fixture
-def open_home(tmp_path: Path, world: World) -> OpenHome:
+def open_home(tmp_path: Path, world: World, open_engine: OpenEngine) -> OpenHome:
     """A function that opens the home of this test; a second call opens its next life."""
     lives = itertools.count(1)
 
@@ -223,7 +249,7 @@ def open_home(tmp_path: Path, world: World) -> OpenHome:
     ) -> AsyncIterator[Home]:
         home = tmp_path / "home"
         async with (
-            open_database(home / "gateway.db", world, worker=worker) as database,
+            open_database(home / "gateway.db", world, worker=worker, open_engine=open_engine) as database,
             open_journals(home / "journal", world, worker=worker) as journals,
         ):
             yield Home(
@@ -251,18 +277,18 @@ def somebody() -> SessionSource:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, autojump_clock: MockClock) -> Stage:
+def stage(tmp_path: Path, autojump_clock: MockClock, open_engine: OpenEngine) -> Stage:
     """A stage with its clock: Trio's virtual one, from which the time of day is made."""
-    return _set_up(tmp_path)
+    return _set_up(tmp_path, open_engine)
 
 
 @pytest.fixture
-def real_stage(tmp_path: Path) -> Stage:
+def real_stage(tmp_path: Path, open_engine: OpenEngine) -> Stage:
     """A stage on the real clock, for tests with processes, sockets or threads."""
-    return _set_up(tmp_path)
+    return _set_up(tmp_path, open_engine)
 
 
-def _set_up(tmp_path: Path) -> Stage:
+def _set_up(tmp_path: Path, open_engine: OpenEngine) -> Stage:
     start = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
     ids = itertools.count(1)
     world = World(
@@ -272,4 +298,4 @@ def _set_up(tmp_path: Path) -> Stage:
         zone=UTC,
     )
     platform = MemoryPlatform(traits=Traits(edits=True, typing=True))
-    return Stage(tmp_path / "home", world, platform, Agent(), everyone())
+    return Stage(tmp_path / "home", world, platform, Agent(), everyone(), open_engine=open_engine)

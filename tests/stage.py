@@ -26,6 +26,10 @@ from hermes_trio.gateway.turn.agent_function import Agent as TurnAgent
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.state_file import Status, read_status
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
+from hermes_trio.state.db.database import OpenEngine
+from hermes_trio.state.db.engine import Db
+from hermes_trio.state.db.migrations import shipped_steps
+from hermes_trio.state.db.sqlite_engine import open_sqlite
 from hermes_trio.state.tables import endings, inbox, sessions, transcript, turns
 from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.state.tables.session_entry import SessionEntry
@@ -105,6 +109,7 @@ class Stage:
     config: GatewayConfig
     supervised_by: Supervisor = Supervisor.NONE
     worker: Worker = inline_worker
+    open_engine: OpenEngine = open_sqlite
     opened_agent: AbstractAsyncContextManager[TurnAgent] | None = None
     """The agent as a context, for a test about its lifetime."""
     guarded: Guarded = no_guard
@@ -125,6 +130,7 @@ class Stage:
             doors=[self.web.door] if self.web else (),
             world=self.world,
             worker=self._worker,
+            open_engine=self.open_engine,
             guarded=self.guarded,
         )
         return replace(setup, **changes)
@@ -183,23 +189,33 @@ class Stage:
 
     # --- the database, read from outside ---
 
+    @contextmanager
+    def looking(self) -> Iterator[Db]:
+        """Open the database as another program does."""
+        path = self.home / "gateway.db"
+        if self.open_engine is open_sqlite:
+            with closing(sqlite3.connect(path)) as db:
+                yield db
+        else:
+            engine = self.open_engine(path, self.world, shipped_steps())
+            try:
+                yield engine.writing
+            finally:
+                engine.close_reading()
+                engine.close_writing()
+
     def entry(self, chat: str = "42") -> SessionEntry:
         """Return the session of a chat."""
-        db = sqlite3.connect(self.home / "gateway.db")
-        try:
+        with self.looking() as db:
             found = sessions.open_by_key(db, KEY.format(chat))
-        finally:
-            db.close()
         assert found is not None
         return found
 
     def turns(self, chat: str = "42") -> list[turns.TurnRow]:
         """Return the turns of a chat's session."""
-        db = sqlite3.connect(self.home / "gateway.db")
-        try:
-            return turns.of_session(db, self.entry(chat).session_id)
-        finally:
-            db.close()
+        session_id = self.entry(chat).session_id
+        with self.looking() as db:
+            return turns.of_session(db, session_id)
 
     def status(self) -> Status:
         """Return the content of the state file."""
@@ -209,7 +225,7 @@ class Stage:
 
     def ending(self) -> EndingRow:
         """Return the latest stored ending."""
-        with closing(sqlite3.connect(self.home / "gateway.db")) as db:
+        with self.looking() as db:
             found = endings.latest(db)
         assert found is not None
         return found
@@ -220,16 +236,14 @@ class Stage:
 
     def transcript(self, chat: str = "42") -> list[tuple[str, str]]:
         """Return the role and the content of each row in the transcript of a chat's session."""
-        with closing(sqlite3.connect(self.home / "gateway.db")) as db:
-            return [(row.role, row.content) for row in transcript.load(db, self.entry(chat).session_id)]
+        session_id = self.entry(chat).session_id
+        with self.looking() as db:
+            return [(row.role, row.content) for row in transcript.load(db, session_id)]
 
     def pending(self, chat: str = "42") -> list[str]:
         """Return the messages of a chat that wait for a turn."""
-        db = sqlite3.connect(self.home / "gateway.db")
-        try:
+        with self.looking() as db:
             return [row.event.text for row in inbox.pending(db, KEY.format(chat))]
-        finally:
-            db.close()
 
 
 EVERYBODY = ("me", *map(str, range(100)))

@@ -28,8 +28,9 @@ from ..journal.writer import open_journals
 from ..log import Log, log_masked_by
 from ..masking.redaction import KnownSecrets
 from ..platform.contract import Adapter
-from ..state.db.database import open_database
+from ..state.db.database import OpenEngine, open_database
 from ..state.db.engine import Db
+from ..state.db.sqlite_engine import open_sqlite
 from ..state.rules import settle
 from ..state.rules.store import SessionStore
 from ..state.tables import dead_chats, endings, meta, processes
@@ -85,6 +86,7 @@ class Setup:
     doors: Sequence[Door] = ()
     world: World = field(default_factory=World)
     worker: Worker = worker_thread
+    open_engine: OpenEngine = open_sqlite
     """Runs the blocking work of the store and the journals."""
     guarded: Guarded = open_guard
 
@@ -113,7 +115,11 @@ async def serve(
             async with (
                 _failed_start_noted(board),
                 open_database(
-                    path / "gateway.db", world, worker=worker, close_by=lambda: control.end_by - 0.5
+                    path / "gateway.db",
+                    world,
+                    worker=worker,
+                    close_by=lambda: control.end_by - 0.5,
+                    open_engine=setup.open_engine,
                 ) as database,
                 open_journals(
                     path / "journal",

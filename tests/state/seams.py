@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from hermes_trio.state.db.engine import Db
@@ -41,6 +43,28 @@ def traced(db: Db, statements: list[str]) -> None:
     """Record the statements of the connection from now on; a step of the database."""
     assert isinstance(db, sqlite3.Connection)
     db.set_trace_callback(statements.append)
+
+
+def allow_transactions(db: Db) -> None:
+    """Let a test begin and end transactions, as the owner of the connection does."""
+    if isinstance(db, sqlite3.Connection):
+        db.set_authorizer(None)
+    else:
+        db.refuses_transactions = False  # type: ignore[attr-defined]
+
+
+def refused(constraint: str = "") -> AbstractContextManager[object]:
+    """Expect that the database refuses a row, because of a `UNIQUE`, `CHECK` or `FOREIGN KEY` constraint."""
+    theirs = (sqlite3.IntegrityError, psycopg.IntegrityError, psycopg.DataError)
+    return pytest.raises(theirs, match=re.compile(constraint, re.IGNORECASE))
+
+
+def check_by_engine(db: Db) -> None:
+    """Let SQLite check that the search index and the references match the rows. PostgreSQL has no such check:
+    its index and its references cannot differ from the rows."""
+    if isinstance(db, sqlite3.Connection):
+        db.execute("INSERT INTO messages_text (messages_text, rank) VALUES ('integrity-check', 1)")
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
 def commits(statements: list[str]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -53,7 +53,13 @@ def missing_steps(
             f"is the database of another program (it has {min(there)!r})",
             "Move it away, or point HERMES_HOME to another directory.",
         )
-    unknown = had - {step.name for step in steps}
+    return unapplied(steps, had, path)
+
+
+def unapplied(steps: Sequence[SchemaStep], had: Collection[str], path: Path) -> Sequence[SchemaStep]:
+    """Return the steps that are not among the recorded ones, in order. Raises `StoreTooNew` for a recorded
+    step that this version does not have."""
+    unknown = set(had) - {step.name for step in steps}
     if unknown:
         raise StoreTooNew(
             path,
@@ -80,7 +86,7 @@ def apply_steps(
     for step in missing:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for statement in _statements(step.sql):
+            for statement in statements(step.sql):
                 connection.execute(statement)
             connection.execute("INSERT INTO schema_steps VALUES (?, ?)", (step.name, world.time()))
             connection.execute("COMMIT")
@@ -88,15 +94,20 @@ def apply_steps(
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error) and as_store_error(error, path) is error:
-                raise StoreUnusable(  # noqa: ASYNC104 - a job of the worker: no Cancelled comes here
-                    path,
-                    f"could not be brought up to date (schema step {step.name}: {error})",
-                    "It is as it was before the step: install the version before this one, and report this.",
-                ) from error
+                raise not_applied(step, path, error) from error  # noqa: ASYNC104 - no Cancelled comes here
             raise
 
 
-def _statements(sql: str) -> Iterator[str]:
+def not_applied(step: SchemaStep, path: Path, error: Exception) -> StoreUnusable:
+    """Return the error for a step that the database does not take."""
+    return StoreUnusable(
+        path,
+        f"could not be brought up to date (schema step {step.name}: {error})",
+        "It is as it was before the step: install the version before this one, and report this.",
+    )
+
+
+def statements(sql: str) -> Iterator[str]:
     """Yield the statements of a step (`executescript` would commit the open transaction)."""
     pending = ""
     for part in re.split("(?<=;)", sql):

@@ -248,11 +248,12 @@ def search(db: Db, words: str, *, limit: int = 50, key: str | None = None) -> li
     phrases = " ".join('"' + word.replace('"', '""') + '"' for word in words.replace("\0", " ").split())
     if not phrases:
         return []
+    of_key = "WHERE messages.session_id IN (SELECT session_id FROM sessions WHERE session_key = ?3) "
     query = (
         "WITH found AS (SELECT rowid AS message_id, rank FROM messages_text(?1)) "  # noqa: S608
         f"SELECT messages.session_id, {_COLUMNS} FROM found "
         "JOIN messages USING (message_id) LEFT JOIN turns USING (turn_id) "
-        "WHERE ?2 IS NULL OR messages.session_id IN (SELECT session_id FROM sessions WHERE session_key = ?2) "
-        "ORDER BY rank, message_id DESC LIMIT ?3"
+        f"{'' if key is None else of_key}ORDER BY rank, message_id DESC LIMIT ?2"
     )
-    return [(row[0], _message(row[1:])) for row in db.execute(query, (phrases, key, limit))]
+    parameters = (phrases, limit) if key is None else (phrases, limit, key)
+    return [(row[0], _message(row[1:])) for row in db.execute(query, parameters)]

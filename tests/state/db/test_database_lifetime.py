@@ -17,7 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hermes_trio.base.errors import StoreClosed, StoreUnusable
 from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import Worker, inline_worker, worker_thread
-from hermes_trio.state.db.database import CLOSE_WITHIN, Database, open_database
+from hermes_trio.state.db.database import CLOSE_WITHIN, Database, OpenEngine, open_database
 from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import SchemaStep
 from tests.disk import Disk
@@ -218,8 +218,10 @@ async def test_using_a_closed_database_raises(tmp_path: Path, world: World, work
     assert seen_from_outside(database.path) == []
 
 
-async def test_a_running_read_does_not_delay_closing(tmp_path: Path, world: World) -> None:
-    """The running read and the waiting one raise `StoreClosed`, not SQLite's error for an interrupt."""
+async def test_a_running_read_does_not_delay_closing(
+    tmp_path: Path, world: World, open_engine: OpenEngine
+) -> None:
+    """The running read and the waiting one raise `StoreClosed`, not the engine's error for an interrupt."""
     looking = threading.Event()
     told: list[str] = []
 
@@ -235,7 +237,10 @@ async def test_a_running_read_does_not_delay_closing(tmp_path: Path, world: Worl
         told.append("closed")
 
     with trio.fail_after(20):
-        async with trio.open_nursery() as readers, open_database(tmp_path / "gateway.db", world) as database:
+        async with (
+            trio.open_nursery() as readers,
+            open_database(tmp_path / "gateway.db", world, open_engine=open_engine) as database,
+        ):
             readers.start_soon(look)
             readers.start_soon(look)
             await trio.to_thread.run_sync(looking.wait, 30)

@@ -12,20 +12,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hermes_trio.base.errors import StoreBusy, StoreError, StoreFull, StoreReadOnly
 from hermes_trio.base.world import World
-from hermes_trio.state.db.database import Database, open_database
+from hermes_trio.state.db.database import Database, OpenEngine, open_database
 from hermes_trio.state.db.engine import Db
 from tests.state.seams import GUESTS, enter, guests, seen_from_outside
 
 
 @pytest.fixture
-async def database(tmp_path: Path, world: World) -> AsyncIterator[Database]:
-    async with open_database(tmp_path / "gateway.db", world, steps=[GUESTS]) as opened:
+async def database(tmp_path: Path, world: World, open_engine: OpenEngine) -> AsyncIterator[Database]:
+    path = tmp_path / "gateway.db"
+    async with open_database(path, world, steps=[GUESTS], open_engine=open_engine) as opened:
         yield opened
 
 
@@ -40,7 +42,7 @@ async def together(database: Database, *steps: Step) -> list[Exception | None]:
     async def write(number: int) -> None:
         try:
             await database.write(steps[number])
-        except (sqlite3.Error, StoreError) as error:
+        except (sqlite3.Error, psycopg.Error, StoreError) as error:
             got[number] = error
 
     async def keep_busy() -> None:
@@ -81,6 +83,7 @@ def enter_several_novels(db: Db) -> None:
 
 
 @pytest.mark.parametrize("too_much", [enter_a_novel, enter_several_novels])
+@pytest.mark.sqlite
 async def test_a_full_disk_refuses_only_the_step_that_does_not_fit(
     database: Database, too_much: Step
 ) -> None:
@@ -104,6 +107,7 @@ async def test_a_full_disk_refuses_only_the_step_that_does_not_fit(
     assert all(1 < runs[name] <= 4 for name in "abc"), "rolled back together, and repeated in halves"
 
 
+@pytest.mark.sqlite
 async def test_writes_work_again_after_a_full_disk_has_space(database: Database) -> None:
     await database.write(almost_full)
     with pytest.raises(StoreFull):
@@ -113,6 +117,7 @@ async def test_writes_work_again_after_a_full_disk_has_space(database: Database)
     assert seen_from_outside(database.path) == ["x" * 1_000_000]
 
 
+@pytest.mark.sqlite
 async def test_a_step_that_suppresses_a_disk_error_fails_alone(database: Database) -> None:
     """The step caught SQLite's error, but SQLite has rolled back the transaction, so that later steps of the
     batch would write outside of any transaction."""
@@ -131,6 +136,7 @@ async def test_a_step_that_suppresses_a_disk_error_fails_alone(database: Databas
     assert seen_from_outside(database.path) == [None, None, "Kim"]
 
 
+@pytest.mark.sqlite
 async def test_a_disk_that_became_read_only_refuses_writes_and_can_be_read_and_closed(
     tmp_path: Path, world: World
 ) -> None:
@@ -146,6 +152,7 @@ async def test_a_disk_that_became_read_only_refuses_writes_and_can_be_read_and_c
         assert await database.read(guests) == ["acknowledged"]
 
 
+@pytest.mark.sqlite
 async def test_a_batch_waits_once_for_the_lock_of_another_program(database: Database) -> None:
     await database.write(enter, "acknowledged")
     await database.write(lambda db: db.execute("PRAGMA busy_timeout = 200"))
@@ -187,17 +194,24 @@ def roll_back(db: Db) -> None:
 
 
 def begin(db: Db) -> None:
-    db.execute("BEGIN IMMEDIATE")
+    db.execute("BEGIN")
 
 
 def commit_and_begin(db: Db) -> None:
     db.execute("COMMIT")
-    db.execute("BEGIN IMMEDIATE")
+    db.execute("BEGIN")
 
 
 @pytest.mark.parametrize(
     "misuse",
-    [commit, commit_by_method, commit_by_block, commit_by_script, roll_back, begin, commit_and_begin],
+    [
+        commit,
+        roll_back,
+        begin,
+        commit_and_begin,
+        *(pytest.param(step, marks=pytest.mark.sqlite) for step in (commit_by_method, commit_by_block)),
+        pytest.param(commit_by_script, marks=pytest.mark.sqlite),
+    ],
 )
 async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_are_applied_once(
     database: Database, misuse: Step
@@ -208,10 +222,25 @@ async def test_a_step_that_ends_the_transaction_is_refused_and_its_neighbours_ar
 
     got = await together(database, enter_nobody, step, enter_nobody)
     assert [type(error) for error in got[::2]] == [type(None)] * 2
-    assert isinstance(got[1], sqlite3.Error), "only the caller of the bad step gets the error"
+    assert isinstance(got[1], (sqlite3.Error, psycopg.Error)), "only its caller gets the error"
     assert await database.read(guests) == [None, None], "one row of each neighbour, and none of the bad step"
     await database.write(enter, "Kim")
-    assert seen_from_outside(database.path) == [None, None, "Kim"]
+    assert await database.read(guests) == [None, None, "Kim"]
+
+
+async def test_a_step_that_suppresses_a_constraint_spoils_no_neighbour(database: Database) -> None:
+    """SQLite undoes the one statement, and the step goes on. PostgreSQL fails the transaction, and so the
+    step; a neighbour that was in it is repeated."""
+    await database.write(enter, "Kim")
+
+    def careless(db: Db) -> None:
+        with suppress(sqlite3.IntegrityError, psycopg.IntegrityError):
+            enter(db, "Kim")
+
+    got = await together(database, enter_nobody, careless, enter_nobody)
+    assert [type(error) for error in got[::2]] == [type(None)] * 2
+    assert got[1] is None or isinstance(got[1], psycopg.errors.InFailedSqlTransaction)
+    assert await database.read(guests) == ["Kim", None, None]
 
 
 async def test_a_step_may_use_savepoints(database: Database) -> None:
@@ -223,7 +252,7 @@ async def test_a_step_may_use_savepoints(database: Database) -> None:
         enter(db, "Sam")
 
     await database.write(step)
-    assert seen_from_outside(database.path) == ["Kim", "Sam"]
+    assert await database.read(guests) == ["Kim", "Sam"]
 
 
 WRITE_UNTIL_IT_FAILS = """

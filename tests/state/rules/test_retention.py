@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 
+import pytest
+
 from hermes_trio.base.messages import SessionSource
 from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.opening import LARGEST_LOG, connect_reading
@@ -115,6 +117,7 @@ async def test_old_approvals_and_endings_are_deleted_except_open_ones_and_the_la
     assert [row is not None for row in lives] == [False, False, True]
 
 
+@pytest.mark.sqlite
 async def test_a_long_read_leaves_no_large_database_log(home: Home) -> None:
     path = home.database.path
     log = path.with_name(path.name + "-wal")

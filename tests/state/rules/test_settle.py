@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass, replace
 
 import pytest
@@ -27,6 +26,7 @@ from tests.state.rows import (
     to_chat,
     turn,
 )
+from tests.state.seams import refused
 
 LATER = NOON + 60
 
@@ -190,7 +190,7 @@ async def test_the_end_of_a_turn_is_stored_completely_or_not_at_all(
     turn_id = (await home.database.write(scene, "marked")).turn_id
     before = await home.database.read(everything)
     settlement = replace(full_settlement(outcome, turn_id), **bad)  # type: ignore[arg-type]
-    with pytest.raises(sqlite3.IntegrityError):
+    with refused():
         await home.database.write(settle.settle, turn_id, settlement, LATER)
     assert await home.database.read(everything) == before
 

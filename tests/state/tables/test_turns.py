@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from hermes_trio.state.db.engine import Db
 from hermes_trio.state.tables import sessions, turns
 from hermes_trio.state.tables.turns import Outcome, Recovery, TurnRow
 from tests.state.rows import NOON, session, texts, the_turn, turn, undone
+from tests.state.seams import refused
 
 
 def test_a_turn_has_a_row_from_begin_to_end(db: Db) -> None:
@@ -45,7 +45,7 @@ def test_a_second_running_turn_in_a_session_is_refused(db: Db) -> None:
     session(db)
     session(db, "s2")
     first = turn(db, run="r1")
-    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+    with refused("UNIQUE"):
         turn(db, run="r2")
     turn(db, "s2", run="r3")
     turns.end(db, first, Outcome.ANSWERED, NOON)
@@ -57,9 +57,9 @@ def test_a_second_running_turn_in_a_session_is_refused(db: Db) -> None:
 def test_a_run_id_is_unique_and_a_turn_needs_an_existing_session(db: Db) -> None:
     session(db)
     turn(db, run="r1", ended=Outcome.ANSWERED)
-    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+    with refused("UNIQUE"):
         turn(db, run="r1")
-    with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+    with refused("FOREIGN KEY"):
         turn(db, "nowhere", run="r2")
 
 
