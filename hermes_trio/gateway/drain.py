@@ -4,16 +4,16 @@ drain without an ending.
 `t = 0` is the request of the ending. Its commit comes first, so that whatever kills the process later, a turn
 without an end was cut by this ending. Then no turn begins any more, the chats with a running turn are told,
 and the nursery of the sessions has until `grace` to end on its own. Nothing is polled or counted: the nursery
-is left when the last turn has ended, or when the deadline cuts the turns that still run.
+is left when the last turn has ended. At the deadline the turns that still run are cut, in groups.
 
-It may touch the ending, the table of endings, the state file and the deadlines of nurseries; it ends no turn
-itself.
+It may touch the ending, the table of endings, the state file and the deadlines of nurseries; the sessions cut
+their turns.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import trio
@@ -48,10 +48,12 @@ class Drain:
     chats: Chats
     shutdown: Shutdown
     work: Work
+    grace: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Its deadline is the end of the grace."""
 
-    async def drain_active_agents(self, turns: trio.CancelScope, background: trio.Nursery) -> None:
-        """Wait for an ending, and set the deadline of the running turns. Called in the body of the work
-        nursery: after it returns, only running turns keep that nursery open."""
+    async def drain_active_agents(self, background: trio.Nursery) -> None:
+        """Wait for an ending, and set the end of the grace. Called in the body of the work nursery: after it
+        returns, only running turns keep that nursery open."""
         control = self.shutdown.control
         try:
             ending = await control.ending()
@@ -66,20 +68,30 @@ class Drain:
         self.shutdown.report.end_phase("recorded")
         log.info("ending", cause=ending.cause, grace=ending.grace, running=self.shutdown.report.turns)
         notify_active_sessions_of_shutdown(self.home, self.chats, self.shutdown, running.handles(), ending)
-        turns.deadline = min(turns.deadline, began + ending.grace)  # a second request may have set it already
-        background.start_soon(self._follow, turns, ending, began)
+        self._due(began + ending.grace)
+        background.start_soon(self._follow, ending, began)
 
-    async def hurry(self, turns: trio.CancelScope) -> None:
+    async def hurry(self) -> None:
         """Wait for a second stop request, then end the grace."""
         await self.shutdown.control.hurried()
-        turns.deadline = -math.inf
+        self._due(-math.inf)
 
-    async def _follow(self, turns: trio.CancelScope, ending: Ending, began: float) -> None:
+    def _due(self, at: float) -> None:
+        self.grace.deadline = min(self.grace.deadline, at)
+
+    async def cut_when_due(self, turns: trio.CancelScope) -> None:
+        """Wait for the end of the grace, and cut the turns that still run."""
+        with self.grace:
+            await trio.sleep_forever()
+        await self.work.sessions.cut()
+        turns.cancel(reason="the grace is over")
+
+    async def _follow(self, ending: Ending, began: float) -> None:
         """Apply each later ending: a stop that replaces a restart, perhaps with less grace."""
         while True:
             ending = await self.shutdown.control.changed(ending)
             await self._store_ending(ending)
-            turns.deadline = min(turns.deadline, began + ending.grace)
+            self._due(began + ending.grace)
 
     async def _store_ending(self, ending: Ending) -> None:
         """Commit the ending, and show it in the state file."""

@@ -195,8 +195,9 @@ async def _connected(
                     router = Router(home, chats, access, mailbox, obey)
                     catch_up = CatchUp(home, chats, access, work.sessions)
                     drain = Drain(home, chats, shutdown, work)
-                    # It outlives the turns by a moment, and then moves a deadline that applies to nothing.
-                    background.start_soon(drain.hurry, turns.cancel_scope)  # noqa: ASYNC111
+                    background.start_soon(drain.hurry)
+                    # It outlives the turns by a moment, and then cancels a scope that has nothing left.
+                    background.start_soon(drain.cut_when_due, turns.cancel_scope)  # noqa: ASYNC111
                     background.start_soon(keep_house, home, commands.guard)
                     background.start_soon(work.running.limit.follow_lag)
                     background.start_soon(end_with_database, shutdown.control, home.database, home.world)
@@ -210,7 +211,7 @@ async def _connected(
                     home.board.set(state=serving_state(shutdown))
                     background.start_soon(heed_hold, home, chats, shutdown, work, catch_up)
                     task_status.started(gateway)
-                    await drain.drain_active_agents(turns.cancel_scope, background)
+                    await drain.drain_active_agents(background)
                 shutdown.report.end_phase("work")
                 background.cancel_scope.cancel(reason="the work is over")
             shutdown.report.end_phase("background")

@@ -10,6 +10,14 @@ import trio
 from ...state.tables.turns import TurnRow
 from .session import Job, Session, SessionParts
 
+MOST_AT_ONCE = 500
+"""Number of turns up to which all are cut together."""
+GROUP = 25
+"""Number of turns in a group of more than that. A turn that is cut holds many objects until its end is
+stored. With thousands of them at once, full garbage collections take longer than all the rest."""
+CUT_WITHIN = 2.0
+"""Seconds after which the last group is cut, however long the others take to end."""
+
 
 class Sessions:
     """The sessions at work, by key."""
@@ -44,6 +52,17 @@ class Sessions:
             await trio.lowlevel.checkpoint()
         else:
             await session.between_turns(trio.lowlevel.checkpoint).wait()
+
+    async def cut(self) -> None:
+        """Cut all turns. Many are cut in groups: the next one when the one before has ended, or does not end
+        soon."""
+        sessions = list(self._sessions.values())
+        size = GROUP if len(sessions) > MOST_AT_ONCE else MOST_AT_ONCE
+        for first in range(0, len(sessions), size):
+            group = [session.cut() for session in sessions[first : first + size]]
+            with trio.move_on_after(CUT_WITHIN * len(group) / len(sessions)):
+                for over in group:
+                    await over.wait()
 
     def look_again(self) -> None:
         """Wake every session, so that it ends if no turn may begin any more."""

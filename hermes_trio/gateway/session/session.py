@@ -95,6 +95,8 @@ class Session:
         self._hint = Wakeup()
         self._more_waits = True
         """False if the inbox was empty when the last turn ended, and nobody has woken the session since."""
+        self._scope = trio.CancelScope()
+        self._over = trio.Event()
 
     # --- for other tasks; none of these waits ---
 
@@ -110,6 +112,11 @@ class Session:
         self._jobs.append((job, done))
         self._hint.set()
         return done
+
+    def cut(self) -> trio.Event:
+        """Cut the turn that runs, and end the task. Return an event that is set when it has ended."""
+        self._scope.cancel(reason="the gateway ends")
+        return self._over
 
     @property
     def runs_turn(self) -> bool:
@@ -152,9 +159,11 @@ class Session:
     async def run(self) -> None:
         """Run turns and jobs until there are none for a while, or no turn may begin any more."""
         try:
-            await self._run()
+            with self._scope:
+                await self._run()
         finally:
             self._leave(self.key)
+            self._over.set()
             for _, done in self._jobs:
                 done.set()
 

@@ -1,0 +1,39 @@
+"""Hundreds of turns that are cut at once end in groups, and each end is stored."""
+
+from __future__ import annotations
+
+import trio
+
+from hermes_trio.gateway.ending.endings_table import MARGIN
+from hermes_trio.gateway.session.registry import MOST_AT_ONCE
+from hermes_trio.gateway.turn.context import TurnContext
+from tests.stage import Stage
+
+
+async def test_the_first_of_many_turns_have_ended_when_the_last_are_cut(stage: Stage) -> None:
+    left_with: list[int] = []
+
+    async def hang(turn: TurnContext) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            assert stage.gateway is not None
+            left_with.append(len(stage.gateway.work.running))
+            if turn.prompt == "7":  # holds up its group only
+                with trio.move_on_after(1, shield=True):
+                    await trio.sleep_forever()
+
+    chats = [str(number) for number in range(MOST_AT_ONCE + 1)]
+    for chat in chats:
+        stage.agent.does(chat, hang)
+    async with stage.life() as gateway:
+        for chat in chats:
+            await stage.says(chat, chat=chat)
+        while len(gateway.work.running) < len(chats):
+            await gateway.work.running.changed.wait()
+        began = trio.current_time()
+        gateway.stop(grace=0)
+    assert trio.current_time() - began < MARGIN
+    assert {outcome for chat in chats for outcome in stage.outcomes(chat)} == {"cut"}
+    assert max(left_with) == len(chats)
+    assert min(left_with) < MOST_AT_ONCE / 5  # else all were cut before the first had ended
