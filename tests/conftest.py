@@ -33,7 +33,7 @@ from hermes_trio.state.tables import transcript, turns
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import TranscriptRow
 from hermes_trio.testing import MemoryPlatform
-from tests.guest_host import HOSTS, run_as_guest
+from tests.guest_host import HOSTS, run_on
 from tests.stage import Agent, Stage, everyone
 
 REAL = (
@@ -62,6 +62,8 @@ REAL = (
     "tests/embed/",
     "tests/test_imports.py",
     "tests/test_log.py",
+    "tests/testing/test_lives.py",
+    "tests/testing/test_pytest_plugin.py",
     "tests/platforms/telegram/test_bot_api_client.py",
     "tests/tools/mcp/",
     "tests/tools/sandbox/remote/",
@@ -123,8 +125,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         virtual = _is_virtual(item)
         host = config.getoption("--host")
         if isinstance(item, pytest.Function) and (virtual or (host != "trio" and _is_asynchronous(item))):
-            run = trio.run if host == "trio" else partial(run_as_guest, HOSTS[host])
-            item.add_marker(pytest.mark.trio(run=partial(_run_on_its_clock, item, run)), append=False)
+            run = partial(_run_on_its_clock, item, run_on(host))
+            item.add_marker(pytest.mark.trio(run=run), append=False)
         if item.nodeid.startswith(REAL) and not virtual:
             item.add_marker("real")
         if item.nodeid.startswith(SLOW):

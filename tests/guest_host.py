@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import outcome
+import pytest
 import trio
 
 RunLoop = Callable[[Coroutine[Any, Any, outcome.Outcome[object]]], outcome.Outcome[object]]
@@ -20,6 +23,16 @@ def run_on_uvloop(main: Coroutine[Any, Any, outcome.Outcome[object]]) -> outcome
 
 
 HOSTS: dict[str, RunLoop] = {"asyncio": asyncio.run, "uvloop": run_on_uvloop}
+AVAILABLE = [
+    pytest.param(name, marks=pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed"))
+    for name in HOSTS
+]
+"""The hosts as parameters of a test."""
+
+
+def run_on(host: str) -> Callable[..., Any]:
+    """Return a function that does what `trio.run` does, on this host."""
+    return trio.run if host == "trio" else partial(run_as_guest, HOSTS[host])
 
 
 def run_as_guest(run_loop: RunLoop, test: Callable[[], Awaitable[object]], **options: Any) -> object:

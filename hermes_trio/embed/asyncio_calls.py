@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import anyio
 import outcome
 import trio
+
+from ..host.loop.outsiders import Outsider
 
 T = TypeVar("T")
 
@@ -23,6 +25,7 @@ class AsyncioCalls:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.outsider = Outsider()
         self._nursery: trio.Nursery
 
     def open(self, nursery: trio.Nursery) -> None:
@@ -41,7 +44,9 @@ class AsyncioCalls:
             return None
 
         async def crossing() -> None:
-            done.set_result(await outcome.acapture(inside))
+            with self.outsider.waiting():
+                result = await outcome.acapture(inside)
+            done.set_result(result)
 
         self._nursery.start_soon(crossing)
         try:
@@ -59,14 +64,21 @@ class AsyncioCalls:
         closed: asyncio.Future[outcome.Outcome[None]] = self.loop.create_future()
         scope, block_left = trio.CancelScope(), trio.Event()
 
-        async def inside() -> None:
+        async def inside(waiting: ExitStack) -> None:
             with scope:
+                waiting.enter_context(self.outsider.waiting())
                 async with manager as value:
+                    waiting.close()
                     opened.set_result(value)
-                    await block_left.wait()
+                    try:
+                        await block_left.wait()
+                    finally:
+                        waiting.enter_context(self.outsider.waiting())
 
         async def crossing() -> None:
-            closed.set_result(await outcome.acapture(inside))
+            with ExitStack() as waiting:
+                result = await outcome.acapture(inside, waiting)
+            closed.set_result(result)
 
         self._nursery.start_soon(crossing)
         try:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import outcome
 import trio
@@ -21,6 +21,7 @@ from ..base.errors import GatewayError
 from ..base.messages import MessageEvent
 from ..gateway.turn.agent_function import Agent
 from ..gateway.turn.context import TurnContext
+from ..host.loop.outsiders import Outsider
 from ..host.loop.thread_call import call_in_thread
 from ..state.tables.session_entry import Usage
 from ..state.tables.transcript import TranscriptRow
@@ -138,7 +139,7 @@ def asyncio_agent(
         async with _asyncio_loop() as loop, trio.open_nursery() as nursery:
             calls = AsyncioCalls(loop)
             calls.open(nursery)
-            return await call_asyncio(loop, in_asyncio(AsyncioTurn(turn, calls)))  # noqa: ASYNC121
+            return await _run_there(loop, in_asyncio(AsyncioTurn(turn, calls)), calls.outsider)  # noqa: ASYNC121
 
     return agent
 
@@ -155,7 +156,7 @@ def asyncio_tool(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T
         result: outcome.Outcome[T]
         async with _asyncio_loop() as loop:
             try:
-                result = outcome.Value(await call_asyncio(loop, in_asyncio()))
+                result = outcome.Value(await _run_there(loop, in_asyncio(), Outsider()))
             except Exception as error:  # raised after the loop has ended, which would put it into a group
                 result = outcome.Error(error)
         return result.unwrap()
@@ -176,6 +177,14 @@ async def _asyncio_loop() -> AsyncIterator[asyncio.AbstractEventLoop]:
         yield loop
 
 
+async def _run_there(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T], outsider: Outsider
+) -> T:
+    """Run a coroutine of an outsider on this loop. On a loop inside the turn its waits are Trio's."""
+    with outsider.working() if running_guest() is not None else nullcontext():
+        return await call_asyncio(loop, coroutine)
+
+
 def blocking_agent(function: Callable[[BlockingTurn], str | None]) -> Agent:
     """Return an agent from a blocking function, which runs in a thread. No thread can be cancelled: when the
     turn ends, the methods of the function's turn raise `TurnOver`, and a function that does not return
@@ -184,6 +193,7 @@ def blocking_agent(function: Callable[[BlockingTurn], str | None]) -> Agent:
     async def agent(turn: TurnContext) -> str | None:
         async with open_thread_calls(TurnOver) as calls:
             call = partial(function, BlockingTurn(turn, calls))
-            return await call_in_thread(call, f"agent of {turn.run_id}", on_cancel=calls.close)
+            name = f"agent of {turn.run_id}"
+            return await call_in_thread(call, name, outsider=calls.outsider, on_cancel=calls.close)
 
     return agent

@@ -23,7 +23,7 @@ from .asyncio_calls import AsyncioCalls, wait_for
 class Guest(AsyncioCalls):
     """A guest run of Trio on the loop of asyncio that runs now."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: trio.abc.Clock | None) -> None:
         super().__init__(asyncio.get_running_loop())
         self.users = 0
         """Number of blocks that have joined it. Without any it ends."""
@@ -36,6 +36,7 @@ class Guest(AsyncioCalls):
             run_sync_soon_not_threadsafe=self.loop.call_soon,
             done_callback=self.ended.set_result,
             host_uses_signal_set_wakeup_fd=True,
+            clock=clock,
         )
         _OF_RUN.set(self)
 
@@ -63,13 +64,14 @@ _OF_RUN: RunVar[Guest | None] = RunVar("hermes_trio guest", None)
 
 
 @asynccontextmanager
-async def join_guest() -> AsyncIterator[Guest]:
-    """Join the guest run on the loop of this task during the block; start it if there is none."""
+async def join_guest(clock: trio.abc.Clock | None = None) -> AsyncIterator[Guest]:
+    """Join the guest run on the loop of this task during the block; start it, with this clock, if there is
+    none."""
     guest = running_guest()
     while guest is not None and guest.is_leaving:
         await asyncio.wait([guest.ended])
         guest = running_guest()
-    guest = guest or Guest()
+    guest = guest or Guest(clock)
     guest.users += 1
     try:
         await asyncio.wait([guest.up])

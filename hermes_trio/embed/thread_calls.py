@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import outcome
 import trio
 
+from ..host.loop.outsiders import Outsider
+
 T = TypeVar("T")
 
 
@@ -25,6 +27,7 @@ class ThreadCalls:
         self._token = trio.lowlevel.current_trio_token()
         self._nursery: trio.Nursery | None = nursery
         self._over = over
+        self.outsider = Outsider()
 
     @property
     def are_over(self) -> bool:
@@ -83,7 +86,8 @@ class ThreadCalls:
 
     def _start(self, function: Callable[[], Awaitable[T]], done: Future[outcome.Outcome[T]]) -> None:
         async def crossing() -> None:
-            result = await outcome.acapture(function)
+            with self.outsider.waiting():
+                result = await outcome.acapture(function)
             if isinstance(result, outcome.Error) and isinstance(result.error, trio.Cancelled):
                 result = outcome.Error(self._over())
             done.set_result(result)

@@ -15,6 +15,7 @@ from typing import TypeVar
 import trio
 
 from ...log import Log
+from .outsiders import Outsider
 
 STOPS_WITHIN = 1.0
 """Seconds for a call to notice that its task was cancelled. After that its thread is left behind."""
@@ -25,10 +26,15 @@ log = Log(__name__)
 
 
 async def call_in_thread(
-    function: Callable[[], T], name: str, *, on_cancel: Callable[[], object] = lambda: None
+    function: Callable[[], T],
+    name: str,
+    *,
+    outsider: Outsider | None = None,
+    on_cancel: Callable[[], object] = lambda: None,
 ) -> T:
     """Call a function in a thread, and return its result. When this is cancelled, `on_cancel` is called, and
-    the call has `STOPS_WITHIN` seconds to return. `name` is for the log."""
+    the call has `STOPS_WITHIN` seconds to return. `name` is for the log; `outsider` is the code in the
+    thread, if it calls into Trio."""
     returned = trio.Event()
     token = trio.lowlevel.current_trio_token()
 
@@ -42,7 +48,8 @@ async def call_in_thread(
     # Without a limit: a thread that is left behind takes no place from others.
     limiter = trio.CapacityLimiter(math.inf)
     try:
-        return await trio.to_thread.run_sync(in_thread, abandon_on_cancel=True, limiter=limiter)
+        with (outsider or Outsider()).working():
+            return await trio.to_thread.run_sync(in_thread, abandon_on_cancel=True, limiter=limiter)
     except trio.Cancelled:
         on_cancel()
         with trio.move_on_after(STOPS_WITHIN, shield=True) as patience:

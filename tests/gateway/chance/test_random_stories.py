@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 import trio
 import trio._core._run
-import trio.testing
+from trio.testing import MockClock
 
 from tests.gateway.chance import chat_checks, database_checks
 from tests.gateway.chance.database_checks import Evidence
 from tests.gateway.chance.random_plan import Plan, make_plan
 from tests.gateway.chance.random_story import Story
 from tests.gateway.stopping.orphans import held
+from tests.guest_host import AVAILABLE, run_on
 from tests.logs import capture_logs
 
 YEAR = 365 * 86400.0
@@ -65,8 +66,8 @@ def _violations(story: Story, checks: Iterable[Check]) -> list[str]:
         return [f"{check.__name__}: {found}" for check in checks for found in check(evidence)]
 
 
-def play(plan: Plan, root: Path) -> list[str]:
-    """Play this plan, the same way each time, and return the violated promises."""
+def play(plan: Plan, root: Path, host: str) -> list[str]:
+    """Play this plan on this host, the same way each time, and return the violated promises."""
     # The loop shuffles its tasks; with this seed it does so in the same way.
     loop: Any = trio._core._run
     former, loop._ALLOW_DETERMINISTIC_SCHEDULING = loop._ALLOW_DETERMINISTIC_SCHEDULING, True
@@ -80,7 +81,8 @@ def play(plan: Plan, root: Path) -> list[str]:
 
     try:
         with capture_logs():
-            return trio.run(to_the_end, clock=trio.testing.MockClock(autojump_threshold=0))
+            problems: list[str] = run_on(host)(to_the_end, clock=MockClock(autojump_threshold=0))
+            return problems
     finally:
         loop._ALLOW_DETERMINISTIC_SCHEDULING = former
         loop._r.seed()
@@ -95,22 +97,34 @@ def root(tmp_path: Path) -> Iterator[Path]:
         yield Path(root)
 
 
-def check_story(seed: int, root: Path) -> None:
+@pytest.fixture
+def host(pytestconfig: pytest.Config) -> str:
+    """The host of the whole suite."""
+    return str(pytestconfig.getoption("--host"))
+
+
+def check_story(seed: int, root: Path, host: str) -> None:
     """Play the story of this seed, and check that it keeps all promises."""
     print(plan := make_plan(seed))  # shown if the test fails
-    assert play(plan, root / "story") == []
+    assert play(plan, root / "story", host) == []
     shutil.rmtree(root / "story")
 
 
 @pytest.mark.timeout(300)
-def test_random_stories_keep_all_promises(root: Path) -> None:
+def test_random_stories_keep_all_promises(root: Path, host: str) -> None:
     for seed in range(50):
-        check_story(seed, root)
+        check_story(seed, root, host)
+
+
+@pytest.mark.parametrize("guest_of", AVAILABLE)
+def test_random_stories_as_a_guest_keep_all_promises(root: Path, guest_of: str) -> None:
+    for seed in range(100, 108):
+        check_story(seed, root, guest_of)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_thousands_of_random_stories_keep_all_promises(root: Path) -> None:
+def test_thousands_of_random_stories_keep_all_promises(root: Path, host: str) -> None:
     began, first = time.monotonic(), random.SystemRandom().randrange(10**9)
     for seed in itertools.takewhile(lambda _: time.monotonic() - began < 900, itertools.count(first)):
-        check_story(seed, root)
+        check_story(seed, root, host)
