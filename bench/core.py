@@ -172,7 +172,7 @@ def _ours(case: Case) -> tuple[float, int]:
         return (time.perf_counter() - began) * 1000
 
     with logged_home() as home:
-        return trio.run(run, home), case.count - _settled(home, case)
+        return trio.run(run, home), case.count - settled(home, case)
 
 
 def _bare(case: Case) -> float:
@@ -203,7 +203,7 @@ def _collect(case: Case) -> None:
         gc.disable()
 
 
-def _settled(home: Path, case: Case) -> int:
+def settled(home: Path, case: Case) -> int:
     """Return the number of turns that have the expected end on the disk."""
     db = sqlite3.connect(home / "gateway.db")
     outcome, mark = ("cut", "resume_pending") if case.cut else ("answered", None)

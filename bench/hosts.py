@@ -1,25 +1,34 @@
 """The cost of a host: the same turns by `gateway.say` in a program on Trio, on asyncio, and in one that
-blocks.
+blocks; and the time in which a program gets rid of thousands of turns.
 
-Each round measures the three, one after the other, in processes of their own. The bare value is that on Trio,
+    python -m bench hosts                    # all hosts
+    python -m bench turn --host guest        # this host beside Trio
+
+Each round measures the hosts, one after the other, in processes of their own. The bare value is that on Trio,
 where nothing crosses a border.
+
+*turns cut*: every agent hangs, and the program leaves the block. The time ends when the block is left.
+Python's garbage collector is on, as the program has it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import anyio
 import trio
 
 from hermes_trio import Gateway, Turn, blocking, open_gateway
+from hermes_trio.gateway.ending.endings_table import MARGIN
 
-from .core import fresh, logged_home
+from .core import CONFIG, Agent, Case, Crowd, fresh, logged_home, settled
 from .figures import Figure, show
 
 TURNS = {1: 300, 50: 1500}
@@ -27,6 +36,9 @@ TURNS = {1: 300, 50: 1500}
 ROUNDS = 5
 PIECES = 10
 LIMIT = 1.5
+BARE = "trio"
+STOPPED = (1_000, 10_000)
+"""Numbers of turns that run when the program leaves the gateway."""
 
 Cost = tuple[float, float]
 """Milliseconds of a turn: of time, and of CPU."""
@@ -39,16 +51,28 @@ async def answer(turn: Turn) -> None:
         await turn.say(f"piece {number} ")
 
 
-def main() -> int:
-    """Measure and print all figures; takes a minute."""
-    show("hosts", list(_figures()))
+def main(hosts: Sequence[str] = ()) -> int:
+    """Measure and print the figures of these hosts, or of all; takes some minutes."""
+    hosts = list(dict.fromkeys((BARE, *(hosts or HOSTS))))
+    show("hosts", [*_turns(hosts), *_stops(hosts)])
     return 0
 
 
-def _figures() -> Iterator[Figure]:
+def _stops(hosts: Sequence[str]) -> Iterator[Figure]:
+    for count in STOPPED:
+        for host in hosts:
+            if host not in LOOPS:  # it ends as on Trio, in its thread
+                continue
+            took, lost = fresh(_stopped, host, count)
+            goal = f"<= {MARGIN:g}" if not lost else f"<= {MARGIN:g}; {lost:,} ends are not stored"
+            name = f"{count:,} turns cut on {host}"
+            yield Figure(name, took, "s", goal=goal, met=took <= MARGIN and not lost)
+
+
+def _turns(hosts: Sequence[str]) -> Iterator[Figure]:
     for count, turns in TURNS.items():
-        rounds = [[fresh(_measured, host, count, turns) for host in HOSTS] for _ in range(ROUNDS)]
-        for place, host in enumerate(HOSTS):
+        rounds = [[fresh(_measured, host, count, turns) for host in hosts] for _ in range(ROUNDS)]
+        for place, host in enumerate(hosts):
             for which, name in enumerate(("time", "CPU")):
                 ratio = median(costs[place][which] / costs[0][which] for costs in rounds)
                 is_goal = host == "guest"
@@ -100,8 +124,28 @@ def _blocking(home: Path, count: int, turns: int) -> Cost:
         return _cost(turns, began)
 
 
+def _stopped(host: str, count: int) -> tuple[float, int]:
+    """Return the seconds in which a program leaves a gateway, and the number of turns without a stored
+    end."""
+    case = Case(count, collector=True)
+    with logged_home() as home:
+        return LOOPS[host](_leave, home, count), count - settled(home, case)
+
+
+async def _leave(home: Path, count: int) -> float:
+    agent, crowd = Agent(count), Crowd(count)
+    async with open_gateway(home, CONFIG, agent=agent, adapters=[crowd]):
+        while not agent.all_run.is_set():  # noqa: ASYNC110 - an event of Trio; the host may be asyncio
+            await anyio.sleep(0.1)
+        began = time.perf_counter()
+    return time.perf_counter() - began
+
+
+LOOPS: dict[str, Callable[..., Any]] = {
+    "trio": trio.run,
+    "guest": lambda function, *args: asyncio.run(function(*args)),
+}
 HOSTS: dict[str, Callable[[Path, int, int], Cost]] = {
-    "trio": lambda home, count, turns: trio.run(_on_a_loop, home, count, turns),
-    "guest": lambda home, count, turns: asyncio.run(_on_a_loop(home, count, turns)),
+    **{name: partial(run, _on_a_loop) for name, run in LOOPS.items()},
     "blocking": _blocking,
 }

@@ -11,6 +11,7 @@ of a turn.
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -38,6 +39,7 @@ from hermes_trio.platform.contract import Outgoing, Traits
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.tools.all_tools import toolbox
 
+from . import hosts
 from .cheap_link import CheapLink
 from .core import fresh, logged_home, resident
 from .figures import Figure, beside, show
@@ -71,8 +73,14 @@ class Measured:
         return len(self.first) / self.wall * 1000
 
 
-def main() -> int:
-    """Measure and print all figures; takes a minute or two."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Measure and print all figures; takes a minute or two. With `--host` those of hosts instead."""
+    parser = argparse.ArgumentParser(prog="python -m bench turn")
+    help_ = "what this host costs beside Trio; may be given several times"
+    parser.add_argument("--host", action="append", choices=list(hosts.HOSTS), help=help_)
+    given = parser.parse_args(arguments)
+    if given.host:
+        return hosts.main(given.host)
     with model_server() as url:
         show("turn", [*_latency(url), *_rates(url), *_memory(url)])
     return 0

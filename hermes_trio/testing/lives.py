@@ -32,6 +32,7 @@ from ..base.errors import GatewayError
 from ..base.messages import MessageEvent
 from ..base.world import World
 from ..config.schema import GatewayConfig, PlatformConfig
+from ..embed.configured_agent import AnyTool
 from ..embed.embedding import open_gateway
 from ..embed.gateway_handle import Gateway
 from ..embed.host_loop import HostLoop, TrioLoop
@@ -112,9 +113,10 @@ class Lives:
     @asynccontextmanager
     async def __call__(
         self,
-        agent: AnyAgent,
+        agent: AnyAgent | None = None,
         config: GatewayConfig | None = None,
         *,
+        tools: Sequence[AnyTool] = (),
         adapters: Sequence[Adapter] = (),
         **plugs: Unpack[Plugs],
     ) -> AsyncIterator[Life]:
@@ -133,16 +135,18 @@ class Lives:
                 loop = guest = await stack.enter_async_context(join_guest(self.clock))
                 _hold_clock()
                 stack.enter_context(guest.outsider.working())
-            opened = open_gateway(self.home, config, agent=agent, adapters=(platform, *adapters), **in_memory)
+            adapters = (platform, *adapters)
+            opened = open_gateway(self.home, config, agent=agent, tools=tools, adapters=adapters, **in_memory)
             gateway = await stack.enter_async_context(opened)
             yield Life(gateway, platform, loop)
 
 
 @asynccontextmanager
 async def life(
-    agent: AnyAgent,
+    agent: AnyAgent | None = None,
     config: GatewayConfig | None = None,
     *,
+    tools: Sequence[AnyTool] = (),
     home: str | os.PathLike[str] | None = None,
     adapters: Sequence[Adapter] = (),
     platform: MemoryPlatform | None = None,
@@ -153,7 +157,7 @@ async def life(
         lives = Lives(Path(home or directory))
         if platform is not None:
             lives = replace(lives, platform=platform)
-        async with lives(agent, config, adapters=adapters, **plugs) as opened:
+        async with lives(agent, config, tools=tools, adapters=adapters, **plugs) as opened:
             yield opened
 
 
