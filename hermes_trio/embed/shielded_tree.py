@@ -68,10 +68,10 @@ async def open_tree(setup: Setup) -> AsyncIterator[RunningGateway]:
 
                 yield await nursery.start(serving)
             nursery.cancel_scope.cancel(reason="the block is left")
-    except ExceptionGroup as group:
+    except BaseExceptionGroup as group:
         # The caller sees no nursery and writes `except HomeBusy`, so a single error is raised bare.
-        error: Exception = group
-        while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         context = error.__context__
         try:

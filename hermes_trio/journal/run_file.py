@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from ..base.errors import JournalBusy, JournalUnwritable
-from ..host.files.file_lock import try_lock
+from ..host.files.file_lock import close_locked, try_lock
 from ..host.files.private_files import make_private_dir, open_private, sync_dir
 from ..log import Log
 from .reader import Reading, read_journal
@@ -78,7 +78,7 @@ class RunFile:
             log.error("end of a run journal not written", error=str(error))
         finally:
             self.closed = True
-            os.close(self._fd)
+            close_locked(self._fd)
 
     def _write_all(self, data: bytes) -> None:
         written = 0

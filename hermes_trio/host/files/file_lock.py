@@ -13,7 +13,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -60,7 +60,7 @@ def sole_use(of: str, identity: str) -> Iterator[bool]:
     try:
         yield try_lock(fd)
     finally:
-        os.close(fd)
+        close_locked(fd)
 
 
 def try_lock(fd: int) -> bool:
@@ -72,6 +72,16 @@ def try_lock(fd: int) -> bool:
     import fcntl
 
     return lock_by_file(fd, fcntl)
+
+
+def close_locked(fd: int) -> None:
+    """Release the lock of this open file, and close it. A process that was forked has the file open too, and
+    would keep the lock."""
+    with suppress(OSError, ImportError):
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
 
 
 def lock_by_file(fd: int, fcntl: _Fcntl) -> bool:

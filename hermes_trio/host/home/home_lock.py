@@ -20,8 +20,9 @@ and the holder shows two things to look at:
 - A *record* in the file: the identity of the process, for people and for systems without a lamp. It counts
   only while that very process lives, so a stale record means nothing.
 
-Both kinds of lock belong to the open file. A forked child that keeps the descriptor would keep them; the
-descriptor is close-on-exec, and all our children exec.
+Both kinds of lock belong to the open file. A forked child that has the descriptor too would keep them. It is
+close-on-exec, and all our children exec; but a program around the gateway may fork, so the holder releases
+both before it closes the file.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from pathlib import Path
 import msgspec
 
 from ...base.errors import HomeBusy, home_error
-from ..files.file_lock import try_lock
+from ..files.file_lock import close_locked, try_lock
 from ..files.json_files import UnreadableFile, read_small
 from ..files.private_files import make_private_dir, open_private
 from ..processes.process_identity import ProcessId, is_alive, own
@@ -70,7 +71,7 @@ class HomeLock:
         with suppress(OSError):
             _write_record(self._fds[-1], b"")
         for fd in self._fds:
-            os.close(fd)
+            _release(fd)
 
 
 @contextmanager
@@ -85,7 +86,7 @@ def locked_home(home: Path) -> Iterator[HomeLock]:
             make_private_dir(home)
             directory = _open_directory(home)
             if directory is not None:
-                held.callback(os.close, directory)
+                held.callback(_release, directory)
                 if not _take_directory_lock(directory):
                     raise _busy_error(home)
             fd = _take_lock_file(home / LOCK_FILE, me)
@@ -160,6 +161,13 @@ def _take_lock_file(path: Path, me: ProcessId) -> int | None:
     return fd
 
 
+def _release(fd: int) -> None:
+    """Release the locks of a file, and close it."""
+    with suppress(OSError):  # a file system without such locks
+        _clear_lamp(fd)
+    close_locked(fd)
+
+
 def _write_record(fd: int, data: bytes) -> None:
     os.ftruncate(fd, 0)
     os.lseek(fd, 0, os.SEEK_SET)
@@ -177,6 +185,9 @@ if sys.platform == "linux":
     def _set_lamp(fd: int) -> None:
         # A read lock, since a directory can only be opened for reading.
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_RDLCK))
+
+    def _clear_lamp(fd: int) -> None:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_UNLCK))
 
     def _has_lamp(home: Path) -> bool:
         return any(map(_has_lamp_at, (home, home / LOCK_FILE)))
@@ -200,6 +211,9 @@ if sys.platform == "linux":
 else:  # pragma: no cover - the record serves
 
     def _set_lamp(fd: int) -> None:
+        pass
+
+    def _clear_lamp(fd: int) -> None:
         pass
 
     def _has_lamp(home: Path) -> bool:
