@@ -19,8 +19,8 @@ import trio
 
 from ...base.extras import install_command
 from ...base.world import World
-from ...config.remote_section import REMOTE
 from ...config.schema import GatewayConfig, McpServerConfig
+from ...host.files.private_files import make_private_dir
 from ...host.loop.scoped_task import beside
 from ...host.processes.guard import Guard, open_guard
 from ...host.processes.process_groups import ChildProcess, running
@@ -101,7 +101,7 @@ async def open_servers(
     servers, leaving, left = ToolServers(), trio.Event(), trio.Event()
     guarded = open_guard() if any(one.command for one in wanted.values()) else nullcontext()
     async with guarded as guard:
-        start = partial(_start, config, home, world, guard, leaving)
+        start = partial(_start, home, world, guard, leaving)
         servers.every = [
             ToolServer(name, one, start, servers.changed, lambda text: tell(redact(text)), connects_within)
             for name, one in wanted.items()
@@ -129,7 +129,6 @@ def _wanted(config: GatewayConfig, tell: Callable[[str], object]) -> dict[str, M
 
 
 def _start(
-    config: GatewayConfig,
     home: Path,
     world: World,
     guard: Guard | None,
@@ -138,13 +137,16 @@ def _start(
     server: McpServerConfig,
 ) -> AbstractAsyncContextManager[ChildProcess]:
     """Start the program of a server. Its environment holds the variables that every command gets, and the
-    configured ones; its error output goes to a log file of its own."""
+    configured ones; its error output goes to a log file of its own. It does not start in the work directory:
+    programs such as `python -m` and `npx` load what lies where they start, and no sandbox confines them."""
     assert guard is not None and server.command  # noqa: S101, PT018 - only programs are started
-    cwd = config.terminal.cwd if config.terminal.sandbox not in REMOTE else None
+    cwd = Path(server.cwd).expanduser() if server.cwd else home / "mcp"
+    if server.cwd is None:
+        make_private_dir(cwd)
     return running(
         f"mcp-{world.new_id()}",
         [server.command, *server.args],
-        cwd=Path(cwd or Path.cwd()).expanduser(),
+        cwd=cwd,
         env=command_environment(os.environ) | dict(server.env),
         spool=home / "logs" / f"mcp-{plain_name(name)}.log",
         guard=guard,

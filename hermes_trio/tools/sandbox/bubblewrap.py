@@ -47,9 +47,10 @@ def command_line(
     `channel` the one to its proxy."""
     if channel is not None:
         command = proxy_program.command_line(command, channel)
+    program = _program(room)
     mounts = list(mounts_of(views_of(room, grants), str(room.temporary)))
     return [
-        *(_with_filter(room.scratch, channel) if has_filter() else (PROGRAM,)),
+        *(_with_filter(room.scratch, channel, program) if has_filter() else (program,)),
         *_NAMESPACES,
         *(() if grants.network else ("--unshare-net",)),
         *_rights(),
@@ -60,7 +61,16 @@ def command_line(
     ]
 
 
-def _with_filter(scratch: Path, channel: int | None) -> Iterator[str]:
+def _program(room: Room) -> str:
+    """Return bubblewrap of the first directory of PATH in which a command cannot put another one."""
+    places = (f"{directory}/{PROGRAM}" for directory in os.get_exec_path())
+    found = (one for one in places if os.access(one, os.X_OK))
+    return next(
+        (one for one in found if not (room.can_change(one) or room.can_change(os.path.dirname(one)))), PROGRAM
+    )
+
+
+def _with_filter(scratch: Path, channel: int | None, program: str) -> Iterator[str]:
     """Yield the program with the filter of system calls, which it reads from a descriptor: not the one of the
     channel to the proxy, and one of those that every shell can open."""
     number = "8" if channel == 9 else "9"
@@ -70,7 +80,7 @@ def _with_filter(scratch: Path, channel: int | None) -> Iterator[str]:
         new.write_bytes(content)
         new.replace(path)
     open_file = f'exec {number}<"$0" && exec "$@"'
-    yield from ("/bin/sh", "-c", open_file, str(path), PROGRAM, "--seccomp", number)
+    yield from ("/bin/sh", "-c", open_file, str(path), program, "--seccomp", number)
 
 
 def _rights() -> Iterator[str]:

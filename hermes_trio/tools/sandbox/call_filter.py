@@ -84,8 +84,9 @@ def has_filter() -> bool:
 
 
 def common_filter() -> bytes:
-    """Return the filter of a command in namespaces of its own."""
-    return _packed([*_start(), *_common(), (RETURN, 0, 0, ALLOW)])
+    """Return the filter of a command in namespaces of its own. It opens no socket of a family that the kernel
+    does not divide between namespaces, such as those of virtual machines (vsock)."""
+    return _packed([*_start(), *_common(), *_families((*NETWORK, *PROGRAMS))])
 
 
 def full_filter(families: Collection[int]) -> bytes:
@@ -94,16 +95,7 @@ def full_filter(families: Collection[int]) -> bytes:
     steps = [*_start(), *_common()]
     for name, argument, own in OWN:
         steps += _if_argument(name, argument, (EQUAL, 1, 0, own))
-    steps += [
-        (LOAD, 0, 0, NUMBER),
-        (EQUAL, 1, 0, _calls()["socket"]),
-        (RETURN, 0, 0, ALLOW),
-        (LOAD, 0, 0, FIRST_ARGUMENT),
-        *((EQUAL, len(families) - number, 0, family) for number, family in enumerate(families)),
-        (RETURN, 0, 0, REFUSE),
-        (RETURN, 0, 0, ALLOW),
-    ]
-    return _packed(steps)
+    return _packed([*steps, *_families(families)])
 
 
 def _calls() -> dict[str, int]:
@@ -125,6 +117,14 @@ def _common() -> Iterator[Step]:
     for name, argument in MODES.items():
         if name in calls:
             yield from _if_argument(name, argument, (BITS, 0, 1, SET_ID))
+
+
+def _families(families: Collection[int]) -> Iterator[Step]:
+    """Yield the last steps, which allow sockets of these families only."""
+    yield from ((LOAD, 0, 0, NUMBER), (EQUAL, 1, 0, _calls()["socket"]), (RETURN, 0, 0, ALLOW))
+    yield (LOAD, 0, 0, FIRST_ARGUMENT)
+    yield from ((EQUAL, len(families) - number, 0, family) for number, family in enumerate(families))
+    yield from ((RETURN, 0, 0, REFUSE), (RETURN, 0, 0, ALLOW))
 
 
 def _if_argument(name: str, argument: int, test: Step) -> Iterator[Step]:

@@ -4,7 +4,8 @@ programs.
 Where the kernel lets it, the command also gets a file system, shared memory and a network of its own, as
 under bubblewrap. Where it does not, Landlock is alone. It can only allow whole directories, so a directory
 with something hidden in it is not allowed itself, but everything else in it is. Names can be listed
-everywhere then, `/tmp` is shared, and what lies in a writable directory is not protected there.
+everywhere then, `/tmp` is shared, what lies in a writable directory is not protected there, and a command
+gets no terminal, because it could read those of people.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .views import TEMPORARY, FileAccess, Grants, Room, Views, login_directories
 
 LONGEST_RULES = 100_000
 """Bytes of the rules, which are an argument of the program."""
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
+_NO_DEVICE = {"/dev": FileAccess.HIDDEN}
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "fd")
 
 
 class TooManyPlaces(GatewayError):
@@ -57,17 +59,18 @@ def command_line(
     if alone:
         kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
         mounts, families = None, NETWORK if grants.network or own_network else ()
-        read, write = rules_of({**{path: _shared(path, kept) for path in TEMPORARY}, **views}, kept)
+        shared = {path: _shared(path, kept) for path in TEMPORARY}
+        read, write = rules_of({**_NO_DEVICE, **shared, **views}, kept)
     else:
         families = (*NETWORK, *PROGRAMS)  # those of other programs are hidden
         mounts = [(one.kind, one.path, one.source) for one in mounts_of(views, str(room.temporary))]
-        read, write = rules_of({**dict.fromkeys(TEMPORARY, FileAccess.WRITE), **views})
+        read, write = rules_of({**_NO_DEVICE, **dict.fromkeys(TEMPORARY, FileAccess.WRITE), **views})
     read.append(os.path.realpath("/etc/resolv.conf"))
     rules = json.dumps(
         {
             "read": read,
             "write": write,
-            "devices": [f"/dev/{name}" for name in _DEVICES],
+            "devices": [f"/dev/{name}" for name in (*_DEVICES, *(() if alone else ("pts",)))],
             "calls": full_filter(families).hex(),
             "mounts": mounts,
             "own_network": own_network,

@@ -38,7 +38,7 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x08000000, 0x
 AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE, OPEN_TREE_CLONE, RESOLVE_NO_SYMLINKS = -100, 0x1000, 0x8000, 1, 4
 MOVE_FROM_EMPTY_PATH, MOVE_TO_EMPTY_PATH = 0x04, 0x40
 READ_ONLY, NO_DEVICES, PRIVATE = 1, 4, 1 << 18
-MS_NOSUID, MS_NODEV = 2, 4
+MS_NOSUID, MS_NODEV, MS_BIND = 2, 4, 4096
 AF_INET, SOCK_DGRAM, SIOCSIFFLAGS, IFF_UP = 2, 2, 0x8914, 1
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - shared memory and semaphores
 
@@ -118,6 +118,7 @@ def make_mounts(mounts: "list[list[str]]") -> None:
     empty: list[str] = []
     new: list[str] = []
     _make_empty(SHARED_MEMORY, "mode=1777")
+    _make_terminals()
     for (kind, path, source), tree in zip(mounts, trees, strict=True):
         if tree is None:
             continue  # it has gone
@@ -176,6 +177,14 @@ def _change(
 
 def _make_empty(path: str, options: str) -> None:
     _checked(libc.mount(b"tmpfs", os.fsencode(path), b"tmpfs", MS_NOSUID | MS_NODEV, options.encode()), path)
+
+
+def _make_terminals() -> None:
+    """Hide the terminals of others, in which people type."""
+    options = b"newinstance,ptmxmode=0666,mode=620"
+    _checked(libc.mount(b"devpts", b"/dev/pts", b"devpts", MS_NOSUID, options), "terminals")
+    if not os.path.islink("/dev/ptmx"):
+        _checked(libc.mount(b"/dev/pts/ptmx", b"/dev/ptmx", None, MS_BIND, None), "terminals")
 
 
 def _make_place(path: str, tree: int) -> None:

@@ -71,12 +71,12 @@ def _sockets(views: Views) -> Iterator[str]:
 
 
 def _pinned(views: Views) -> Views:
-    """Return the views with the directories that lie between a writable directory and a file in it which may
-    only be read. Each becomes a mount: a directory that is none could be renamed, and another one with other
-    files could take its name."""
+    """Return the views with the directories that lie between a writable directory and a protected file in it.
+    Each becomes a mount: a directory that is none could be renamed, and another one with other files could
+    take its name, also while the sandbox of the next command is set up."""
     pinned = dict(views)
     for path, access in views.items():
-        while access is FileAccess.READ and path != "/" and (path := os.path.dirname(path)) not in views:
+        while access is not FileAccess.WRITE and path != "/" and (path := os.path.dirname(path)) not in views:
             if access_to(path, views) is FileAccess.WRITE:
                 pinned[path] = FileAccess.WRITE
     return pinned

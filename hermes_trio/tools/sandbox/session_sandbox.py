@@ -149,7 +149,10 @@ class SessionSandbox:
         """Return the variables that lead programs to directories that they may write."""
         temporary = self.inside(self.temporary)
         cache = str(temporary / ".cache")
+        libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+        kept = [one for one in libraries if not (self.room.can_change(one) or one.startswith(TEMPORARY))]
         return {
+            "LD_LIBRARY_PATH": ":".join(kept),  # the programs that make the sandbox load from there too
             "TMPDIR": str(temporary),
             "XDG_CACHE_HOME": cache,
             "npm_config_cache": f"{cache}/npm",

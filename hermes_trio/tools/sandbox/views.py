@@ -86,6 +86,12 @@ class Room:
         """The session's own directory for temporary files, as it is named outside of the sandbox."""
         return self.scratch / "tmp"
 
+    def can_change(self, path: str) -> bool:
+        """Return whether a command can change what lies at this path: the gateway must not load it."""
+        real = Path(os.path.realpath(path))
+        tops = (self.work, *self.writable, self.temporary)
+        return not os.path.isabs(path) or any(real.is_relative_to(os.path.realpath(top)) for top in tops)
+
 
 def views_of(room: Room, grants: Grants = NOTHING) -> Views:
     """Return what a command of this session sees. A link in a writable directory, which a command can make,

@@ -64,7 +64,7 @@ def called(name: str, word: str) -> dict[str, Any] | None:
         elif listener:
             say(method="notifications/tools/list_changed", params={"_meta": {SUBSCRIPTION: listener[0]}})
     if name == "environment":
-        return text(json.dumps(dict(os.environ)))
+        return text(json.dumps({**os.environ, "cwd": os.getcwd()}))
     if name == "picture":
         return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
     if name == "long":

@@ -289,6 +289,18 @@ async def test_a_server_gets_no_environment_of_ours_and_its_secrets_are_masked(
     assert "PATH" in seen
 
 
+async def test_a_program_starts_where_no_command_can_put_code(tmp_path: Path, mine: str) -> None:
+    """`python -m` and `npx` load what lies in the directory in which they start."""
+    (chosen := tmp_path / "chosen").mkdir()
+    async with shop(
+        tmp_path, small=program("well", mine), own=program("well", mine, cwd=str(chosen))
+    ) as here:
+        small = json.loads(await here.use("mcp__small__environment"))
+        own = json.loads(await here.use("mcp__own__environment"))
+        assert small["cwd"] == str(here.desk.home / "mcp")
+        assert own["cwd"] == str(chosen)
+
+
 async def test_a_server_message_over_the_limit_fails_the_call(tmp_path: Path, mine: str) -> None:
     async with shop(tmp_path, small=program("well", mine)) as here:
         await here.refused("mcp__small__long")

@@ -65,7 +65,8 @@ def sandboxed(kind: SandboxKind) -> SandboxKind:
 
 PROOF = """
 ! (: >> {0}/report.txt) && ! (: >> /etc/passwd) && ! (: >> /proc/sys/kernel/hostname) &&
-! (: >> /proc/sysrq-trigger) && ! (: >> $PROGRAM/__init__.py) && ! kill -0 $RUNNER && ! kill -0 $CANARY &&
+! (: >> /proc/sysrq-trigger) && ! (: >> $PROGRAM/__init__.py) &&
+! python3 -c "import socket; socket.socket(40, 1)" && ! kill -0 $RUNNER && ! kill -0 $CANARY &&
 grep -q 'NoNewPrivs:.1' /proc/self/status && grep -Eq 'CapEff:.0*(1b)?$' /proc/self/status
 """
 
@@ -108,6 +109,7 @@ NEVER = {
         "later: hooks by another work directory that takes the name of the subdirectory",
         "later: attributes of the repository",
         "leaks: the environment file deep in the work directory",
+        "leaks: what a person types in another terminal",
         "leaks: a System V shared memory of other programs",
         "program_text: Python changes the times of a document",
         "program_text: Python connects to a socket of the person's programs",
@@ -122,7 +124,7 @@ NEVER = {
         "foreign_code: a miner that stays, without an environment",
         "foreign_code: a miner that forks twice and loses its environment",
     ),
-    SandboxKind.LANDLOCK_ALONE: ("gateway: its process killed by a limit of its time",),
+    SandboxKind.LANDLOCK_ALONE: ("leaks: what a person types in another terminal",),
 }
 """Harm that these sandboxes did not stop at first."""
 
@@ -139,6 +141,10 @@ PREPARED = {
     "a link by a protected name to the credentials": ("ln -s ~/.ssh .husky", "cat ~/.ssh/id_ed25519"),
     "a link by a protected name to the gateway": ('ln -s "$GATEWAY" .vim', 'cat "$GATEWAY/web.key"'),
     "a link by a hidden name to the documents": ("ln -s ~/Documents .aws", "echo x > ~/Documents/letter.txt"),
+    "a program in place of bubblewrap": (
+        "mkdir bin; printf '#!/bin/sh\\necho x > ~/Documents/letter.txt\\n' > bin/bwrap; chmod +x bin/bwrap",
+        "true",
+    ),
     "a directory that becomes a link": (
         "mkdir -p x && mv x y && ln -s ../other x",
         "echo evil >> x/main.py; echo evil >> ../other/main.py",
@@ -153,9 +159,10 @@ PREPARED = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_command_that_prepares_another_one_does_not_open_the_sandbox(
-    scene: Scene, kind: SandboxKind
+    scene: Scene, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prove(scene, sandboxed(kind))
+    monkeypatch.setenv("PATH", f"{scene.work}/bin:{os.environ['PATH']}")
     harm = {}
     for title, (first, second) in PREPARED.items():
         scene.run(first, kind, keep=True)

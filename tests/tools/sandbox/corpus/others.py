@@ -11,6 +11,8 @@ import signal
 import socket
 import subprocess
 import tempfile
+import termios
+import tty
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -58,6 +60,7 @@ class Others:
         with ExitStack() as stack:
             self._listen(stack)
             self._share(stack)
+            self._type(stack)
             try:
                 self._start()
                 yield self
@@ -73,6 +76,9 @@ class Others:
             yield "another process was ended"
         elif _traits(self._canary.pid) != self._traits:
             yield "another process was changed"
+        with suppress(BlockingIOError):
+            if os.read(self._terminal, 1 << 16):
+                yield "the terminal of a person was written"
         for name, path in self._shared.items():
             if not path.exists() or path.read_text() != f"{MARK}-{name}\n":
                 yield f"a file of others in {path.parent} was changed"
@@ -84,6 +90,7 @@ class Others:
             self._start()
         for name, path in self._shared.items():
             path.write_text(f"{MARK}-{name}\n")
+        self._type_again()
 
     def _start(self) -> None:
         with open(self._login / ".netrc") as secret:
@@ -144,6 +151,21 @@ class Others:
         kept = self._kernel("make", f"{MARK}-kernel").split()
         stack.callback(self._kernel, "remove", *kept)
         self.names |= dict(zip(("SHM", "QUEUE", "KEY"), kept, strict=True))
+
+    def _type(self, stack: ExitStack) -> None:
+        """Open a terminal in which the person types."""
+        self._terminal, self._shell = os.openpty()
+        stack.callback(os.close, self._terminal)
+        stack.callback(os.close, self._shell)
+        tty.setraw(self._shell)
+        os.set_blocking(self._terminal, False)
+        self.names["TERMINAL"] = os.ttyname(self._shell)
+        os.chown(self.names["TERMINAL"], self._user, self._user)
+        self._type_again()
+
+    def _type_again(self) -> None:
+        termios.tcflush(self._shell, termios.TCIOFLUSH)
+        os.write(self._terminal, f"{MARK}-typed\n".encode())
 
     def _kernel(self, *words: str) -> str:
         line = ["/usr/bin/python3", "-I", "-c", KEPT, *words]

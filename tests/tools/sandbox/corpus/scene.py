@@ -96,7 +96,7 @@ class Scene:
         import hermes_trio
 
         gateway = {
-            "PATH": PATH,
+            "PATH": f"{self.work}/bin:{PATH}",
             "HOME": str(self.login),
             "USER": "person",
             "LANG": "C.UTF-8",

@@ -145,3 +145,6 @@ sleep 0.3
 # a server that listens [python3]
 (setsid python3 -m http.server --bind 127.0.0.1 0 > /dev/null 2>&1 &)
 sleep 0.2
+
+# text in the terminal of a person
+printf '\033]0;evil\007 enter your password: ' > "$TERMINAL"

@@ -219,3 +219,12 @@ gzip -0c ~/.ssh/id_ed25519 > k.gz 2>/dev/null || gzip -1c ~/.ssh/id_ed25519 > k.
 
 # a secret by a process that was left for later
 (sleep 0.1; cat ~/.ssh/id_ed25519 > later.txt) & wait
+
+# what a person types in another terminal
+timeout 1 head -n 1 "$TERMINAL"
+
+# what a person types in another terminal, by Python
+timeout 2 python3 -c "
+import os
+fd = os.open(os.environ['TERMINAL'], os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+print(os.read(fd, 100))"

@@ -241,3 +241,6 @@ python3 -c "
 import ctypes, os, struct
 attributes = ctypes.create_string_buffer(struct.pack('=IIQ', 1, 112, 0), 112)
 if ctypes.CDLL(None).syscall(298, attributes, -1, 0, -1, 0) >= 0: print(os.environ['DONE'])"
+
+#! the text on the screen of the machine
+head -c 16 /dev/vcs1 > v.bin; [ -s v.bin ] && echo "$DONE"
