@@ -9,6 +9,7 @@ change.
 | `mounts` | the mounts that both make for a command |
 | `call_filter` | the system calls that are refused in both |
 | `granted_hosts`, `proxy_program` | hosts that a person has granted, and the way to them through a proxy |
+| `known_places` | the protected places that were found in a directory, noted in the home |
 | `views` | the parts of the file system that a command cannot see, may read, or may write |
 
 The other tools import `session_sandbox` and `views`. The list of protected places is

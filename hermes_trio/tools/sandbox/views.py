@@ -30,6 +30,7 @@ from ..safety.protected_paths import (
     places_named,
 )
 from .granted_hosts import Host
+from .known_places import with_noted
 
 DEPTH = 8
 """Directories below a writable one in which protected places are looked for."""
@@ -108,7 +109,7 @@ def views_of(room: Room, grants: Grants = NOTHING) -> Views:
     secrets |= {*_existing((*RUN_TIME_FILES, *absolute_places(Level.SECRET))), os.path.realpath(room.home)}
     views |= dict.fromkeys(secrets.difference(roots), FileAccess.HIDDEN)
     for root in roots:
-        for path, level in find_places(root, depth=DEPTH):
+        for path, level in with_noted(root, dict(find_places(root, depth=DEPTH)), room.home).items():
             if path not in roots:
                 most = FileAccess.HIDDEN if level is Level.SECRET else FileAccess.READ
                 views[path] = min(access_to(path, views), most)

@@ -145,6 +145,10 @@ PREPARED = {
         "mkdir bin; printf '#!/bin/sh\\necho x > ~/Documents/letter.txt\\n' > bin/bwrap; chmod +x bin/bwrap",
         "true",
     ),
+    "more files than are looked at": (
+        "python3 -c \"for i in range(6000): open(f'file{i}', 'x')\"",
+        "cat vendor/.env; cat a/b/c/d/.env.production; rm -f file*",
+    ),
     "a directory that becomes a link": (
         "mkdir -p x && mv x y && ln -s ../other x",
         "echo evil >> x/main.py; echo evil >> ../other/main.py",

@@ -35,6 +35,7 @@ from .users import acting_as, identity
 BOUND = 20.0
 """Seconds after which a command is ended."""
 PR_SET_CHILD_SUBREAPER = 36
+PLACES = "/.hermes-trio/places"
 
 Snapshot = Mapping[str, tuple[int, ...]]
 
@@ -201,6 +202,7 @@ class Scene:
 
     def _restore(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
+        shutil.rmtree(self.home / "places", ignore_errors=True)
         if snapshot(self.top) == self._before:
             return
         for entry in os.scandir(self.top):
@@ -219,6 +221,8 @@ def snapshot(top: Path) -> Snapshot:
     waiting = [str(top)]
     while waiting:
         for entry in os.scandir(waiting.pop()):
+            if entry.path.endswith(PLACES):
+                continue  # the gateway's own notes
             one = entry.stat(follow_symlinks=False)
             directory = stat.S_ISDIR(one.st_mode)
             times = () if directory else (one.st_size, one.st_mtime_ns, one.st_nlink)
