@@ -94,7 +94,7 @@ def _ends_in(text: str, drain: Measured, limit: float, is_meant: Callable[[int],
         return Goal(text, "not measured", None)
     worst = max(took, key=lambda case: took[case])
     above = ", ".join(f"{case} {ms:,.0f} ms" for case, ms in took.items() if ms > limit)
-    found = f"missed: {above}" if above else f"worst {took[worst]:,.0f} ms ({worst})"
+    found = f"above: {above}" if above else f"worst {took[worst]:,.0f} ms ({worst})"
     return Goal(text, found, not above)
 
 

@@ -53,7 +53,7 @@ class Grown:
     held: int = 0
     running_kb: float | None = None
     """Of a session whose turn runs."""
-    turns: int = 0
+    turns: int | None = None
     """Turns of the hour."""
     end_mb: float | None = None
     """After the hour."""
@@ -175,7 +175,7 @@ def show(console: Console, measured: Sequence[Grown]) -> None:
             middle(rounds, lambda one: one.start_mb),
             middle(rounds, lambda one: one.idle_kb),
             middle(rounds, lambda one: one.running_kb),
-            middle(rounds, lambda one: one.turns or None),
+            middle(rounds, lambda one: one.turns),
             middle(rounds, lambda one: one.end_mb),
             middle(rounds, lambda one: one.growth_kb),
         )

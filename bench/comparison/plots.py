@@ -49,7 +49,9 @@ def lines(title: str, below: str, series: Series, killed: Series | None = None, 
         parts += _line(_colour(name), [(place_x(x), place_y(y)) for x, y in line])
     for name, line in (killed or {}).items():
         parts += [_cross(place_x(x), place_y(limit), _colour(name)) for x, _ in line]
-    return _page(title, HEIGHT, [*parts, *_legend({name: _colour(name) for name in series})])
+    return _page(
+        title, HEIGHT, [*parts, *_legend({name: _colour(name) for name in {**series, **(killed or {})}})]
+    )
 
 
 def spread(title: str, groups: Mapping[str, Mapping[str, Sequence[float]]]) -> str:

@@ -28,13 +28,14 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size
 td, th { border-bottom: 1px solid var(--line); padding: .35rem .7rem; }
 td, th { text-align: right; vertical-align: top; }
 td:first-child, th:first-child, .left td, .left th { text-align: left; }
+.two :is(td, th):nth-child(2) { text-align: left; }
 .goals td:first-child { min-width: 22rem; }
 th { font-weight: 600; white-space: nowrap; }
 tbody tr:hover { background: var(--soft); } svg { width: 100%; height: auto; margin: .8rem 0; }
-small { color: #6e7781; } .bad { color: var(--bad); }
+small, li { color: #6e7781; } ul { padding-left: 1.2rem; font-size: .85rem; } .bad { color: var(--bad); }
 .good { color: var(--good); } .ours { font-weight: 600; }
 @media (prefers-color-scheme: dark) { body { background: #0d1117; color: #e6edf3; }
-:root { --bad: #ff8787; --good: #69db7c; } small { color: #9da5ae; } }
+:root { --bad: #ff8787; --good: #69db7c; } small, li { color: #9da5ae; } }
 """
 WORDS = {"lost": "lost", "doubled": "twice", "wrong": "wrongly resumed", "left": "left"}
 
@@ -105,8 +106,9 @@ def _drain(runs: Measured, measured: Measured) -> Iterator[str]:
     yield from _reasons(measured)
     yield from _plots(measured, names)
     settings = {name: said for one in runs for name, said in one.get("settings", {}).items() if said}
-    for name, said in settings.items():
-        yield f"<p><small>{escape(name)}: {escape(said)}.</small></p>"
+    yield "<ul>"
+    yield from (f"<li>{escape(name)}: {escape(said)}." for name, said in settings.items())
+    yield "</ul>"
 
 
 def _cell(rounds: Measured) -> str:
@@ -131,13 +133,16 @@ def _cell(rounds: Measured) -> str:
 
 
 def _reasons(measured: Measured) -> Iterator[str]:
+    """Return what could not be measured, with the reasons."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for one in measured:
         if one["failed"] and one["case"] not in reasons.setdefault((one["subject"], one["failed"]), []):
             reasons[one["subject"], one["failed"]].append(one["case"])
+    yield "<ul>"
     for (name, why), cases in reasons.items():
         said = f"{name}, {', '.join(cases)}: {why.splitlines()[0]}"
-        yield f"<p><small>{escape(said)}.</small></p>"
+        yield f"<li>{escape(said)}."
+    yield "</ul>"
 
 
 def _plots(measured: Measured, names: Sequence[str]) -> Iterator[str]:
@@ -240,7 +245,8 @@ def _others(results: Mapping[str, Measured]) -> Iterator[str]:
     }
     for name, (title, text, columns) in tables.items():
         if name in results:
-            yield f"<h2>{title}</h2><p>{text}</p><div class='scroll'><table><tr><th>Program<th>Case"
+            yield f"<h2>{title}</h2><p>{text}</p><div class='scroll'><table class='two'>"
+            yield "<tr><th>Program<th>Case"
             yield "".join(f"<th>{column}" for column in columns.values()) + "</tr>"
             yield from _rows(results[name], list(columns))
             yield "</table></div>"

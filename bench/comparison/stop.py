@@ -27,7 +27,8 @@ from .conditions import Around, around
 
 HELD_WITHIN = 60.0
 """Seconds in which all turns have to run; a program that runs fewer is measured with those."""
-NO_PROGRESS = 30.0
+NO_PROGRESS = 10.0
+"""Seconds without a further turn after which no more of them are expected."""
 ENDS_WITHIN = 75.0
 """Seconds after the ideal end after which a program is killed."""
 LEFT_AFTER = 1.0
@@ -209,7 +210,7 @@ async def _held(running: Callable[[], int], count: int) -> int:
     """Wait until all turns run, or no more of them begin. Return their number."""
     held, since = 0, time.monotonic()
     with trio.move_on_after(HELD_WITHIN):
-        while held < count and time.monotonic() - since < NO_PROGRESS:
+        while held < count and (not held or time.monotonic() - since < NO_PROGRESS):
             await trio.sleep(0.05)
             now = running()
             if now > held:
