@@ -6,5 +6,5 @@
 | `traffic`, `memory` | what a turn and a session cost |
 | `stop`, `clients`, `conditions` | one stop; people who talk; what is wrong around it |
 | `rounds`, `results` | programs in turn; lines of JSON |
-| `report`, `goals`, `plots` | one page of a run |
+| `report`, `goals`, `drawings`, `plots` | one page of a run |
 """

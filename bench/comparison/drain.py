@@ -21,7 +21,8 @@ from rich.table import Table
 
 from ..subjects.ours import HermesTrio
 from .conditions import CONDITIONS
-from .results import results
+from .drawings import drawings
+from .results import read, results
 from .rounds import broken, chosen, measure_all, parsed, prepared
 from .stop import Stop, Stopped, measure
 
@@ -73,7 +74,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     ) as out:
         measured = measure_all(list(subjects), kinds, measure, rounds, out)
     show(console, measured, [kind.name for kind in kinds])
-    console.print(f"Results: {given.out}/drain.jsonl; `python -m bench report` draws them")
+    for name, svg in drawings(read(given.out / "drain.jsonl")[1]):
+        (given.out / f"{name}.svg").write_text(svg, encoding="utf-8")
+    console.print(f"Results: {given.out}/drain.jsonl, {given.out}/*.svg")
     return 1 if any(broken(one) for one in measured if one.subject == HermesTrio.name) else 0
 
 

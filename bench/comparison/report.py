@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from . import plots
-from .goals import OURS, PROMISES, Measured, counts, goals, middle
+from .drawings import drawings
+from .goals import OURS, PROMISES, Measured, counts, goals
 from .results import read
 from .stop import ENDS_WITHIN
 
@@ -104,7 +104,7 @@ def _drain(runs: Measured, measured: Measured) -> Iterator[str]:
         yield f"<tr><td>{escape(case)}{''.join(map(_cell, cells))}</tr>"
     yield "</table></div>"
     yield from _reasons(measured)
-    yield from _plots(measured, names)
+    yield from (svg for _, svg in drawings(measured))
     settings = {name: said for one in runs for name, said in one.get("settings", {}).items() if said}
     yield "<ul>"
     yield from (f"<li>{escape(name)}: {escape(said)}." for name, said in settings.items())
@@ -143,64 +143,6 @@ def _reasons(measured: Measured) -> Iterator[str]:
         said = f"{name}, {', '.join(cases)}: {why.splitlines()[0]}"
         yield f"<li>{escape(said)}."
     yield "</ul>"
-
-
-def _plots(measured: Measured, names: Sequence[str]) -> Iterator[str]:
-    for kind, title in (("cut", "turns that are cut"), ("finishing", "turns that finish")):
-        cases = {f"{count} {kind}": count for count in sorted(set(counts(measured).values())) if count}
-        series: dict[str, list[tuple[float, float]]] = {}
-        killed: dict[str, list[tuple[float, float]]] = {}
-        for name in names:
-            for case, count in cases.items():
-                ms = middle(measured, name, "overshoot_ms", case)
-                if ms is not None:
-                    series.setdefault(name, []).append((count, ms))
-                elif any(
-                    _is_killed(one) for one in measured if (one["subject"], one["case"]) == (name, case)
-                ):
-                    killed.setdefault(name, []).append((count, ENDS_WITHIN * 1000))
-        yield plots.lines(
-            f"Overshoot in ms: {title}",
-            "turns at once; a cross was killed",
-            series,
-            killed,
-            ENDS_WITHIN * 1000,
-        )
-    groups = {
-        case: {
-            name: [
-                one["overshoot_ms"]
-                for one in measured
-                if (one["subject"], one["case"]) == (name, case) and one["overshoot_ms"] is not None
-            ]
-            for name in names
-        }
-        for case in counts(measured)
-    }
-    yield plots.spread("Overshoot in ms: each measurement", groups)
-    yield plots.bars(
-        "One stop of this gateway, by phase", "ms from the signal to the exit", _timeline(measured)
-    )
-
-
-def _is_killed(one: Mapping[str, Any]) -> bool:
-    return not one["failed"] and one["overshoot_ms"] is None
-
-
-def _timeline(measured: Measured) -> dict[str, dict[str, float]]:
-    """Return the ends of the phases in the middle round of each stop without a grace. The last phase is what
-    the report does not cover: from the signal to the request, and from the last link to the exit."""
-    rows = {}
-    for case in counts(measured):
-        rounds = [
-            one
-            for one in measured
-            if (one["subject"], one["case"]) == (OURS, case) and one["phases"] and "finishing" not in case
-        ]
-        if rounds and "grace" not in case and "wedged" not in case:
-            one = sorted(rounds, key=lambda one: one["exit_ms"])[len(rounds) // 2]
-            rows[case] = {**one["phases"], "process": one["exit_ms"]}
-    return rows
 
 
 def _others(results: Mapping[str, Measured]) -> Iterator[str]:
