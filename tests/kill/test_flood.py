@@ -38,7 +38,7 @@ async def test_a_flood_of_command_output_costs_the_gateway_no_memory(tmp_path: P
     home.mkdir()
     async with open_loopback(traits=Traits(edits=True, takes_keys_for=FOR_EVER)) as server:
         (home / "config.yaml").write_text(
-            CONFIG.format(port=server.port, takes_keys_for=".inf", sandbox="auto")
+            CONFIG.format(port=server.port, takes_keys_for=1_000_000_000, sandbox="auto")
         )
         process = subprocess.Popen([sys.executable, str(GATEWAY), str(home), str(tmp_path / "witness")])
         try:

@@ -298,7 +298,9 @@ async def storm(folder: Path, kills: int, *, takes_keys: bool, sandbox: str) -> 
     async with open_loopback(
         traits=Traits(edits=True, takes_keys_for=FOR_EVER if takes_keys else 0)
     ) as server:
-        config = CONFIG.format(port=server.port, takes_keys_for=".inf" if takes_keys else 0, sandbox=sandbox)
+        config = CONFIG.format(
+            port=server.port, takes_keys_for=1_000_000_000 if takes_keys else 0, sandbox=sandbox
+        )
         (home / "config.yaml").write_text(config)
         it = Storm(home, People(server, random.Random(seed)))  # noqa: S311 - moments, not secrets
         await it.rage(kills)

@@ -44,7 +44,7 @@ platforms:
   loopback:
     allow_from: all
     port: {port}
-    traits: {{edits: true, takes_keys_for: .inf}}
+    traits: {{edits: true, takes_keys_for: 1000000000}}
 """
 
 
