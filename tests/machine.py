@@ -28,7 +28,7 @@ streaming: {{edit_interval: 0.05}}
 web: {{port: 0}}
 platforms:
   loopback:
-    {{allow_from: all, allow_admin_from: [42], port: {port}, traits: {{edits: true, takes_keys_for: 1000000000}}}}
+    {{allow_from: all, allow_admin_from: [42], port: {port}, traits: {{edits: true, takes_keys_for: 1.0e+9}}}}
 """
 
 

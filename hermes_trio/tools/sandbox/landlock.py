@@ -10,9 +10,10 @@ gets no terminal, because it could read those of people.
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import sys
+from base64 import b64encode
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -63,20 +64,22 @@ def command_line(
         read, write = rules_of({**_NO_DEVICE, **shared, **views}, kept)
     else:
         families = (*NETWORK, *PROGRAMS)  # those of other programs are hidden
-        mounts = [(one.kind, one.path, one.source) for one in mounts_of(views, str(room.temporary))]
+        mounts = [(str(one.kind), one.path, one.source) for one in mounts_of(views, str(room.temporary))]
         read, write = rules_of({**_NO_DEVICE, **dict.fromkeys(TEMPORARY, FileAccess.WRITE), **views})
     read.append(os.path.realpath("/etc/resolv.conf"))
-    rules = json.dumps(
-        {
-            "read": read,
-            "write": write,
-            "devices": [f"/dev/{name}" for name in (*_DEVICES, *(() if alone else ("pts",)))],
-            "calls": full_filter(families).hex(),
-            "mounts": mounts,
-            "own_network": own_network,
-            "cwd": str(cwd),
-        }
-    )
+    rules = b64encode(
+        marshal.dumps(
+            {
+                "read": read,
+                "write": write,
+                "devices": [f"/dev/{name}" for name in (*_DEVICES, *(() if alone else ("pts",)))],
+                "calls": full_filter(families),
+                "mounts": mounts,
+                "own_network": own_network,
+                "cwd": str(cwd),
+            }
+        )
+    ).decode()
     if len(rules) > LONGEST_RULES:
         raise TooManyPlaces
     return [sys.executable, "-I", "-S", str(Path(landlock_program.__file__)), rules, *command]
