@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run verified hashes check test postgres lint docs coverage soak bench clean
+.PHONY: run verified hashes check test hosted postgres lint docs coverage soak bench clean
 
 # 114 and 128 do not know a task_status that is handed on, 124 no interface that asks for an async
 # function; 9xx are the optional ones about checkpoints.
 FLAKE8_ASYNC := $(BIN)/flake8-async --disable ASYNC114,ASYNC124,ASYNC128,ASYNC9
 ASYNC_FILES := $(wildcard $(shell git ls-files --cached --others --exclude-standard \
 	'hermes_trio/*.py' 'platforms/*.py' 'bench/*.py'))
+
+# Tests without a real process, browser or clock.
+QUICK := not soak and not real and not slow
+HOSTED := tests/cases tests/gateway/resuming tests/gateway/stopping/test_stopping.py
 
 # Many tests wait for processes, sockets or a browser, so two workers share a processor.
 WORKERS := $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
@@ -31,11 +35,16 @@ hashes: .venv/runs
 
 # The quick lane, for each change: all the linters, and the tests that need no real process, browser or clock.
 check: lint
-	$(BIN)/python -m pytest -q -m "not soak and not real and not slow" -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -q -m "$(QUICK)" -n $(WORKERS) --dist worksteal
 
 # Neighbours stay with one worker until another is idle: fewer browsers and gateways are started for a module.
 test: .venv/tests
 	$(BIN)/python -m pytest -m "not soak" -n $(WORKERS) --dist worksteal
+
+# The named cases of stopping and resuming with Trio as a guest of other loops, as an embedding program has it.
+hosted: .venv/tests
+	$(BIN)/python -m pytest -q -m "$(QUICK)" --host asyncio -n $(WORKERS) $(HOSTED)
+	$(BIN)/python -m pytest -q -m "$(QUICK)" --host uvloop -n $(WORKERS) tests/cases
 
 # The laws of the store on its second engine; skipped where PostgreSQL is not installed.
 postgres: .venv/tests
@@ -69,6 +78,8 @@ coverage: .venv/tests
 soak: .venv/tests
 	$(BIN)/python -m pytest -m soak --timeout 7200
 	$(BIN)/python -m pytest -m "not soak" --host asyncio -n $(WORKERS) tests/cases tests/gateway tests/journal tests/web
+	$(BIN)/python -m pytest -m "not soak" --host uvloop -n $(WORKERS) tests/cases tests/gateway
+	$(BIN)/python -m pytest -m soak --host asyncio tests/gateway/chance
 	$(MAKE) bench
 
 bench: .venv/tests

@@ -7,17 +7,28 @@ cancels the other side, and waits until that has ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import anyio
 import outcome
 import trio
 
+from ..base.errors import GatewayError
 from ..host.loop.outsiders import Outsider
 
 T = TypeVar("T")
+
+
+class OtherLoop(GatewayError):
+    """A gateway was called on another event loop than its own."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The gateway was opened on another event loop. Call it there, from another thread with "
+            "`asyncio.run_coroutine_threadsafe`."
+        )
 
 
 class AsyncioCalls:
@@ -48,13 +59,13 @@ class AsyncioCalls:
                 result = await outcome.acapture(inside)
             done.set_result(result)
 
-        self._nursery.start_soon(crossing)
+        self._start(crossing)
         try:
             await wait_for(done, on_cancel=scope.cancel)
         except asyncio.CancelledError:
-            done.result().unwrap()  # an error of the call goes before its cancellation
+            _result_of(done)  # an error of the call goes before its cancellation
             raise
-        return done.result().unwrap()  # type: ignore[return-value]  # None only if it was cancelled
+        return _result_of(done)  # type: ignore[return-value]  # None only if it was cancelled
 
     @asynccontextmanager
     async def entered(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
@@ -80,24 +91,55 @@ class AsyncioCalls:
                 result = await outcome.acapture(inside, waiting)
             closed.set_result(result)
 
-        self._nursery.start_soon(crossing)
+        self._start(crossing)
         try:
             either: list[asyncio.Future[Any]] = [opened, closed]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             scope.cancel()
             await wait_for(closed)  # noqa: ASYNC102 - it shields its awaits
-            closed.result().unwrap()
+            _result_of(closed)
             raise
         try:
             if opened.done():
-                with anyio.CancelScope() as block:  # noqa: ASYNC100 - the body is in it
-                    closed.add_done_callback(lambda _: block.cancel())
+                with _cancelled_by(closed):
                     yield opened.result()
         finally:
             block_left.set()
             await wait_for(closed)  # noqa: ASYNC102 - it shields its awaits
-            closed.result().unwrap()
+            _result_of(closed)
+
+    def _start(self, crossing: Callable[[], Awaitable[None]]) -> None:
+        if asyncio.get_running_loop() is not self.loop:
+            raise OtherLoop
+        self._nursery.start_soon(crossing)
+
+
+@contextmanager
+def _cancelled_by(end: asyncio.Future[Any]) -> Iterator[None]:
+    """Cancel the block when this is done. A block that its task has left open at its own end, as a fixture of
+    pytest-asyncio does, has nothing to cancel, and another task leaves it."""
+    scope, entered_by = anyio.CancelScope(), asyncio.current_task()
+    assert entered_by is not None  # noqa: S101 - we are on asyncio
+
+    def cancel(_: object) -> None:
+        if not entered_by.done():
+            scope.cancel()
+
+    end.add_done_callback(cancel)
+    with ExitStack() as stack:
+        stack.push(lambda *raised: None if entered_by.done() else scope.__exit__(*raised))
+        scope.__enter__()
+        yield
+
+
+def _result_of(done: asyncio.Future[outcome.Outcome[T]]) -> T:
+    """Return the result of a call that has ended. If Trio has cancelled it, as with the turn of an agent, it
+    is cancelled on asyncio too."""
+    result = done.result()
+    if isinstance(result, outcome.Error) and isinstance(result.error, trio.Cancelled):
+        raise asyncio.CancelledError
+    return result.unwrap()
 
 
 async def call_asyncio(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:

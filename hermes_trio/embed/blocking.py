@@ -22,7 +22,6 @@ from typing import Any, Self, Unpack
 import outcome
 import trio
 
-from ..base.errors import GatewayError
 from ..base.events import Event
 from ..base.messages import SessionSource
 from ..config.schema import GatewayConfig
@@ -34,15 +33,9 @@ from ..state.tables.session_entry import SessionEntry
 from ..state.tables.transcript import TranscriptRow
 from . import embedding, gateway_handle
 from .configured_agent import AnyTool
+from .host_loop import GatewayOver as GatewayOver
 from .shielded_tree import Plugs
 from .thread_calls import ThreadCalls, open_thread_calls
-
-
-class GatewayOver(GatewayError):
-    """The gateway has ended."""
-
-    def __init__(self) -> None:
-        super().__init__("The gateway has ended. `ending` says why; open the next one after the block.")
 
 
 class BlockingRun:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Unpack
 
@@ -33,7 +33,7 @@ from ..platform.contract import Adapter
 from ..web.api.api_platform import ApiPlatform
 from .configured_agent import AnyTool, agent_of
 from .gateway_handle import Gateway
-from .host_loop import TrioLoop
+from .host_loop import OpenBlock, TrioLoop
 from .shielded_tree import Plugs, open_tree
 
 
@@ -57,12 +57,14 @@ async def open_gateway(
     tree = open_tree(Setup(path, config, agent=agent, adapters=adapters, **plugs))
     if trio.lowlevel.in_trio_task():
         async with tree as running:
-            yield Gateway(running, TrioLoop())
+            with closing(OpenBlock(TrioLoop())) as block:
+                yield Gateway(running, block)
         return
     from .guest_run import join_guest  # a program on Trio never loads asyncio
 
     async with join_guest() as guest, guest.entered(tree) as running:
-        yield Gateway(running, guest)
+        with closing(OpenBlock(guest)) as block:
+            yield Gateway(running, block)
 
 
 async def serve(

@@ -6,7 +6,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar
 
+from ..base.errors import GatewayError
+
 T = TypeVar("T")
+
+
+class GatewayOver(GatewayError):
+    """The gateway has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("The gateway has ended. `ending` says why; open the next one after the block.")
 
 
 class HostLoop(Protocol):
@@ -29,3 +38,25 @@ class TrioLoop:
 
     def entered(self, manager: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
         return manager
+
+
+class OpenBlock:
+    """The way to a gateway as long as its block is open. Later calls raise `GatewayOver`."""
+
+    def __init__(self, loop: HostLoop) -> None:
+        self._loop: HostLoop | None = loop
+
+    def close(self) -> None:
+        """Take no more calls."""
+        self._loop = None
+
+    async def call(self, function: Callable[[], Awaitable[T]]) -> T:
+        return await self._while_open().call(function)
+
+    def entered(self, manager: AbstractAsyncContextManager[T]) -> AbstractAsyncContextManager[T]:
+        return self._while_open().entered(manager)
+
+    def _while_open(self) -> HostLoop:
+        if self._loop is None:
+            raise GatewayOver
+        return self._loop

@@ -8,14 +8,19 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 import trio
 
+from hermes_trio import AsyncioTurn, Gateway, QuestionRequest, asyncio_agent
 from hermes_trio.base.errors import HomeBusy
+from hermes_trio.embed.asyncio_calls import OtherLoop
 from hermes_trio.embed.embedding import open_gateway
+from hermes_trio.embed.host_loop import GatewayOver
 from hermes_trio.embed.shielded_tree import Plugs
 from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.host.loop.worker import inline_worker
@@ -157,6 +162,82 @@ def test_a_forked_process_that_lives_on_does_not_keep_the_home(host: Host, tmp_p
         for pid in forked:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize("host", EVERY_HOST)
+def test_a_call_after_the_end_is_refused(host: Host, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_gateway(tmp_path / "one", agent=hanging(), **QUICK):  # it shares its loop
+            async with open_gateway(tmp_path / "two", agent=hanging(), **QUICK) as gateway:
+                pass
+            for call in (partial(gateway.say, "first", "hello"), gateway.sessions, gateway.metrics):
+                with pytest.raises(GatewayOver, match="open the next one"):
+                    await call()
+
+    host(main)
+
+
+@pytest.mark.parametrize("host", ASYNCIO)
+def test_a_call_on_another_loop_is_refused(host: Host, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_gateway(tmp_path, agent=hanging(), **QUICK) as gateway:
+
+            async def call() -> None:
+                with pytest.raises(OtherLoop, match="run_coroutine_threadsafe"):
+                    await gateway.say("first", "hello")
+
+            await asyncio.to_thread(host, call)
+            assert await gateway.say("first", "hello") == "You said: hello"
+
+    host(main)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_block_may_outlive_the_task_that_has_entered_it(ends: bool, tmp_path: Path) -> None:
+    """As the fixtures of pytest-asyncio do."""
+
+    async def fixture() -> AsyncIterator[Gateway]:
+        async with open_gateway(tmp_path, agent=hanging(), **QUICK) as gateway:
+            yield gateway
+
+    async def leave(opened: AsyncIterator[Gateway]) -> None:
+        assert [one async for one in opened] == []
+
+    async def enter(opened: AsyncIterator[Gateway]) -> Gateway:
+        return await anext(opened)
+
+    with asyncio.Runner() as runner:
+        opened = fixture()
+        gateway = runner.run(enter(opened))
+        assert runner.run(gateway.say("first", "hello")) == "You said: hello"
+        if ends:
+            gateway.stop()
+            runner.run(asyncio.sleep(0.1))
+        runner.run(leave(opened))
+    assert gateway.ending is not None
+
+
+@pytest.mark.parametrize("host", ASYNCIO)
+def test_an_agent_of_asyncio_is_cancelled_as_asyncio_does(host: Host, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    @asyncio_agent
+    async def ask(turn: AsyncioTurn) -> None:
+        await turn.say("I ask.")
+        try:
+            await turn.ask("Which one?")  # on Trio, where the turn is cancelled
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+
+    async def main() -> None:
+        async with open_gateway(tmp_path, agent=ask, **QUICK) as gateway, gateway.run("hello") as run:
+            async for event in run:
+                if isinstance(event, QuestionRequest):
+                    break
+
+    host(main)
+    assert told == ["cancelled"]
 
 
 EARLY = """
