@@ -105,6 +105,7 @@ TRAITS = {
     "takes keys": Traits(edits=True, takes_keys_for=FOR_EVER),
     "finds": Traits(edits=True, finds=True),
     "placeholder": Traits(edits=True, placeholder="…"),
+    "drafts": Traits(edits=True, drafts=True, placeholder="…"),
 }
 TURNS = [
     *(pytest.param(PLAIN, traits, id=f"answer, {name}") for name, traits in TRAITS.items()),

@@ -211,8 +211,9 @@ class Delivery:
         if await self._database.read(outbox.attempts_at, key) >= MOST_PLACEHOLDERS:
             return None
         placeholder = self._connection.adapter.traits.placeholder
+        body = msgspec.json.encode(Body(placeholder)).decode()
         try:
-            return await self.begin(link, replace(row.owed, delivery_key=key), placeholder)
+            return await self.begin(link, replace(row.owed, delivery_key=key, body=body), placeholder)
         except OutcomeUnknown as error:
             raise NotSent(f"No part of the answer was sent: {error}") from error
 

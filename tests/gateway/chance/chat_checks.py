@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from hermes_trio.gateway.outbound.delivery import POSSIBLY_REPEATED
 from hermes_trio.journal.reader import read_run
+from hermes_trio.platform.contract import FOR_EVER, Traits
 from hermes_trio.state.tables import transcript
 from tests.gateway.chance.database_checks import Evidence, took_long
 from tests.gateway.chance.random_plan import CHATS
@@ -42,17 +43,22 @@ def answers_are_shown_once(evidence: Evidence) -> Iterator[str]:
             marked = [text for text in found if text.startswith(POSSIBLY_REPEATED.strip())]
             if len(found) - len(marked) > 1 and not troubles:
                 yield f"shown twice and not marked: {found}"
-            if marked and (traits.takes_keys_for or traits.finds):
+            if marked and can_tell(traits):
                 yield f"repeated without need: {found}"
         repeats = sum(text.startswith(POSSIBLY_REPEATED.strip()) for text in texts)
         if repeats > story.lives and not any(step[0] in UNCERTAIN_STEPS for step in story.plan.steps):
             yield f"{repeats} repeats in {chat} in {story.lives} lives"
 
 
+def can_tell(traits: Traits) -> bool:
+    """Return whether each unknown outcome can be settled without a visible repeat."""
+    return traits.takes_keys_for == FOR_EVER or traits.finds
+
+
 def may_have_lost_sends(evidence: Evidence) -> bool:
     """Return whether the platform may have refused a send for ever, or left its outcome unknown."""
     traits = evidence.story.platform.traits
-    spoils = {"refused", "gone"} | (set() if traits.takes_keys_for or traits.finds else {"unknown", "slow"})
+    spoils = {"refused", "gone"} | (set() if can_tell(traits) else {"unknown", "slow"})
     return any(spoils.intersection(map(str, step)) for step in evidence.story.plan.steps)
 
 

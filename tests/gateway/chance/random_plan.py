@@ -38,6 +38,8 @@ PLATFORMS = {
     "edits, keys": Traits(edits=True, takes_keys_for=FOR_EVER, buttons=True, sends_files=True),
     "edits, finds": Traits(edits=True, finds=True, typing=True, buttons=True),
     "placeholder": Traits(edits=True, placeholder="…"),
+    "keys for a while": Traits(edits=True, takes_keys_for=30),
+    "drafts": Traits(edits=True, drafts=True, reacts=True, placeholder="…"),
 }
 ERRORS: dict[str, Callable[[], Exception]] = {
     "not sent": lambda: NotSent("busy"),

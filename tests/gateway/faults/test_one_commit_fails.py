@@ -30,6 +30,7 @@ TRAITS = {
     "takes keys": Traits(edits=True, takes_keys_for=FOR_EVER),
     "finds": Traits(edits=True, finds=True),
     "placeholder": Traits(edits=True, placeholder="…"),
+    "drafts": Traits(edits=True, drafts=True, placeholder="…"),
 }
 
 
