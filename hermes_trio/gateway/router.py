@@ -41,7 +41,7 @@ class Kind(Enum):
 
     UNREADABLE = "unreadable"
     PRESS = "press"
-    STOPPED_DRAFT = "stopped draft"
+    STOP = "stop"
     ANSWER = "answer"
     MESSAGE = "message"
 
@@ -54,7 +54,7 @@ def route(event: MessageEvent, questions: Iterable[OpenQuestion]) -> Kind | Comm
     if event.kind == "callback" and event.text.startswith(PRESS):
         return Kind.PRESS
     if event.kind == "callback" and event.text.startswith(STOPPED_DRAFT):
-        return Kind.STOPPED_DRAFT
+        return Kind.STOP
     command = parse(event)
     if command is not None:
         return command
@@ -92,7 +92,7 @@ class Router:
             await self._obey(kind, key, event)
         elif kind is Kind.PRESS:
             await self._press(connection, key, event)
-        elif kind is Kind.STOPPED_DRAFT:
+        elif kind is Kind.STOP:
             await self._stop_draft(key, event)
         else:
             await self._message(connection, key, event, answers=kind is Kind.ANSWER)

@@ -4,7 +4,8 @@
     messages     MessageEvent, SessionSource, Attachment, HomeChannel; Outgoing, Button, Preformatted,
                  Draft, STOPPED_DRAFT
     errors       PlatformError and its subclasses
-    commands     Question for `hermes-trio setup`, Finding for `hermes-trio doctor`
+    commands     Question for `hermes-trio setup`, Finding for `hermes-trio doctor`,
+                 Trial and TrialMessage for `hermes-trio setup --simulate`
     services     Log, chunks, command_menu, install_command, is_from_agent, sole_use
 
 Each name is imported when it is first used: `hermes-trio --help` imports this package and waits for none of
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from .contract import Traits as Traits
     from .doctor_checks import Finding as Finding
     from .setup_questions import Question as Question
+    from .trial import Trial as Trial
+    from .trial import TrialMessage as TrialMessage
 
 __all__ = [
     "FOR_EVER",
@@ -72,6 +75,8 @@ __all__ = [
     "Refused",
     "SessionSource",
     "Traits",
+    "Trial",
+    "TrialMessage",
     "chunks",
     "command_menu",
     "install_command",
@@ -102,6 +107,7 @@ _MODULES = {
     ),
     ".doctor_checks": ("Finding",),
     ".setup_questions": ("Question",),
+    ".trial": ("Trial", "TrialMessage"),
     "..base.extras": ("install_command",),
     "..base.messages": ("Attachment", "HomeChannel", "MessageEvent", "SessionSource"),
     "..gateway.commands.table": ("command_menu",),

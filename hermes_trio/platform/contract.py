@@ -27,6 +27,7 @@ from ..base.messages import Attachment, MessageEvent
 Counting = Literal["characters", "utf-16", "bytes"]
 Dialect = Literal["plain", "markdown"]
 FOR_EVER = math.inf
+"""Value of `Traits.takes_keys_for` for a platform that never forgets a key."""
 STOPPED_DRAFT = "stopped-draft:"
 """Beginning of the text of an event that says that a person has stopped a draft; its number follows."""
 Preformatted = tuple[tuple[int, int], ...]

@@ -9,6 +9,7 @@ are driven by the test, a scripted agent, and a gateway in memory.
     Stage, Shown, ShownChat     common part of all platforms for tests: people, chats, failures on demand
     Operation, WaitingEvent     calls of the gateway; events that it has not accepted
     ConnectionCutter, in_background     parts of a simulator of your own
+    trial_of                    adapter with its simulator, for `hermes-trio setup PLATFORM --simulate`
     Script, perform, ScriptTurn         steps of the agent in a turn
 
 `hermes_trio.testing.laws` has tests that every adapter must pass. It is imported separately, because it needs
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .stage import Operation as Operation
     from .stage import Stage as Stage
     from .stage import WaitingEvent as WaitingEvent
+    from .trial import trial_of as trial_of
 
 __all__ = [
     "ClockNotVirtual",
@@ -57,6 +59,7 @@ __all__ = [
     "life",
     "open_loopback",
     "perform",
+    "trial_of",
 ]
 
 _MODULES = {
@@ -68,6 +71,7 @@ _MODULES = {
     ".shown_chats": ("Shown", "ShownChat"),
     ".simulator": ("ConnectionCutter", "in_background"),
     ".stage": ("Operation", "Stage", "WaitingEvent"),
+    ".trial": ("trial_of",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

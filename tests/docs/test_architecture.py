@@ -78,7 +78,7 @@ def test_the_tree_of_lifetimes_is_drawn_as_the_code_opens_it() -> None:
 
 def test_the_way_of_a_message_has_a_branch_for_each_kind_of_event() -> None:
     branches = re.findall(r"[├└]── (\w+) ─", drawing("change/architecture.md", "Way of a message"))
-    assert branches == ["unreadable", "command", "press", "answer", "message"]
+    assert branches == ["unreadable", "command", "press", "stop", "answer", "message"]
     assert {*branches} == {"command", *(kind.value for kind in Kind)}
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -18,14 +20,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import click
+import trio
 
-from ...base.errors import ConfigInvalid
-from ...config.config_file import home_directory, load_config
+from ...base.errors import ConfigInvalid, GatewayError
+from ...base.extras import install_command
+from ...config.config_file import Loaded, home_directory, load_config
 from ...config.schema import GatewayConfig, ModelConfig, PlatformConfig
 from ...host.home.home_lock import is_locked
 from ...platform.setup_questions import GROUP, Question
+from ...platform.trial import GROUP as TRIALS
+from ...platform.trial import OpenTrial
 from ..config_writer import Changes, stored_variables, write
+from ..terminal_output import unescaped
+from .config_command import config_source, load_and_warn
 from .doctor_command import ask_platform, show
+from .platform_trial import run_trial
 
 _VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 _TERMINAL = "terminal"
@@ -51,6 +60,7 @@ _ANY: Any = object()
     default=None,
     help="Check the platform over the network. Default: yes, except with --non-interactive.",
 )
+@click.option("--simulate", is_flag=True, help="Try the platform without an account, in this terminal.")
 @click.option("--non-interactive", is_flag=True, help="Ask nothing; a missing answer is an error.")
 def command(
     platform: str | None,
@@ -61,12 +71,17 @@ def command(
     answers: tuple[str, ...],
     allow: str | None,
     checks: bool | None,
+    simulate: bool,
     non_interactive: bool,
 ) -> None:
     """Set up the model and a platform with a few questions.
 
     With the name of a PLATFORM only this platform is set up. The command can be run again at any time.
+    With --simulate nothing is written: the gateway answers in a chat of a simulated platform.
     """
+    if simulate:
+        _simulate(platform)
+        return
     home = home_directory(os.environ)
     config = load_config(home, os.environ).config  # raises for mistakes, which people correct by hand
     given = {name: value for name, _, value in (answer.partition("=") for answer in answers)}
@@ -85,6 +100,34 @@ def command(
         click.echo("A gateway is running. It uses the new settings after `hermes-trio restart`.")
     here = "`hermes-trio chat` here, or `hermes-trio run` for the page in your browser"
     click.echo(f"Next: {here if platform == _TERMINAL else '`hermes-trio run`'}.")
+
+
+def _simulate(platform: str | None) -> None:
+    """Run the trial of a platform."""
+    trials = {entry.name: entry for entry in entry_points(group=TRIALS)}
+    if platform not in trials:
+        known = ", ".join(sorted(trials)) or "no installed platform"
+        raise ConfigInvalid("PLATFORM", "it has no simulator", f"These have one: {known}.")
+    if not (sys.stdin and sys.stdin.isatty()):
+        raise GatewayError("There is no terminal here to type into. Start the command in a terminal.")
+    loaded = load_and_warn()
+    try:
+        open_trial: OpenTrial = trials[platform].load()
+    except ImportError as error:
+        remedy = f"Install the packages that it needs: `{install_command(platform)}`."
+        raise ConfigInvalid(f"platforms.{platform}", f"it cannot be loaded ({error})", remedy) from error
+    click.echo(f"{platform} is simulated on this machine; {config_source(loaded)}")
+    trio.run(_run_trial, loaded, open_trial)
+    click.echo(f"\nNext: `hermes-trio setup {platform}` for a real account.")
+
+
+async def _run_trial(loaded: Loaded, open_trial: OpenTrial) -> None:
+    from ..line_editor import open_line_editor  # imported here: it takes 0.2 s
+
+    # The editor draws with control characters; the trial escapes what it prints.
+    with redirect_stdout(unescaped(sys.stdout)):
+        async with open_line_editor() as editor:
+            await run_trial(loaded, open_trial, editor, editor)
 
 
 @dataclass(slots=True)

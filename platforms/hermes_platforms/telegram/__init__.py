@@ -13,6 +13,7 @@ parsing          an update to an event                            pure
 payload          the parts of an update that we read              pure
 setup            questions of `hermes-trio setup telegram`
 checks           checks of `hermes-trio doctor telegram`
+trial            a trial without a bot
 testing          a Bot API server for tests
 """
 

@@ -21,7 +21,7 @@ import msgspec
 
 from hermes_trio.platform import STOPPED_DRAFT, Attachment, MessageEvent, SessionSource
 
-from .payload import UNSEEN, Message, Press, Pressed, Quoted, StoppedDraft, TelegramFile, Update
+from .payload import UNSEEN, Message, Press, Pressed, Quoted, StoppedDraft, TelegramFile, Update, words_of
 
 KINDS = ("message", "edited_message", "callback_query", "stopped_message_generation")
 """Kinds of updates that the bot requests."""
@@ -195,7 +195,7 @@ def _quoted_text(message: Message, quoted: Quoted | None) -> str | None:
 
 
 def _text(message: Message, bot: Bot) -> str:
-    text = message.text or message.caption
+    text = message.text or message.caption or words_of(message.rich_message)
     if bot.username and not message.chat.is_direct:
         # A command may follow the mention.
         text = re.sub(rf"(?i)\A\s*@{re.escape(bot.username)}\b[\s,:]*(?=\S)", "", text)

@@ -6,6 +6,29 @@ from typing import Any
 
 import msgspec
 
+MOST_LEVELS = 40
+"""Greatest depth at which the parts of a rich message are read."""
+
+
+def words_of(part: object, level: int = 0) -> str:
+    """Return the words of a part of a rich message. Blocks are on lines of their own, and the cells of a
+    table are separated by tabs. A part of an unknown form has none."""
+    if isinstance(part, str):
+        return part
+    if level > MOST_LEVELS:
+        return ""
+    if isinstance(part, list):
+        return "".join(words_of(one, level + 1) for one in part)
+    if not isinstance(part, dict):
+        return ""
+    words = [words_of(part.get(name), level + 1) for name in ("summary", "text", "expression")]
+    for name, between in (("blocks", ""), ("items", ""), ("cells", "\t")):
+        inner = part.get(name)
+        for one in inner if isinstance(inner, list) else ():
+            cells = one if between and isinstance(one, list) else [one]
+            words.append(between.join(words_of(cell, level + 1) for cell in cells))
+    return "\n".join(one for one in words if one)
+
 
 class TelegramUser(msgspec.Struct, frozen=True):
     id: int
@@ -111,6 +134,7 @@ class Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     message_id: int
     sender: TelegramUser | None = None
     text: str = ""
+    rich_message: Any = None
     caption: str = ""
     forum_topic_created: Any = None
     photo: Any = None
@@ -138,7 +162,7 @@ class Quoted(msgspec.Struct, frozen=True, rename={"sender": "from"}):
             "poll": self.poll,
         }
         kind = next((name for name, one in media.items() if one is not None), None)
-        return self.text or self.caption or (f"({kind})" if kind else "")
+        return self.text or words_of(self.rich_message) or self.caption or (f"({kind})" if kind else "")
 
 
 class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
@@ -156,6 +180,7 @@ class Message(msgspec.Struct, frozen=True, rename={"sender": "from"}):
     reply_to_message: Quoted | None = None
     quote: Quote | None = None
     text: str = ""
+    rich_message: Any = None
     entities: list[TelegramEntity] = []
     caption: str = ""
     caption_entities: list[TelegramEntity] = []

@@ -173,6 +173,32 @@ def test_a_reply_has_the_quoted_text() -> None:
     assert said(chat=PRIVATE, text="hm", reply_to_message=silent).reply_to_text is None
 
 
+def test_a_rich_message_has_the_words_of_its_blocks() -> None:
+    rich = {
+        "blocks": [
+            {"type": "heading", "text": "Prices", "size": 1},
+            {"type": "paragraph", "text": ["Tea ", {"type": "bold", "text": ["and ", "cake"]}]},
+            {"type": "list", "items": [{"label": "•", "blocks": [{"type": "paragraph", "text": "one"}]}]},
+            {"type": "table", "cells": [[{"text": "Tea"}, {"text": "4"}], [{"text": "Cake"}, {}]]},
+            {"type": "photo", "photo": []},
+        ]
+    }
+    words = "Prices\nTea and cake\none\nTea\t4\nCake\t"
+    assert said(chat=PRIVATE, rich_message=rich).text == words
+    quoted = {**MINE, "rich_message": rich}
+    del quoted["text"]
+    assert said(chat=PRIVATE, text="Why?", reply_to_message=quoted).reply_to_text == words
+
+
+def test_a_stopped_draft_is_an_event_of_the_person_in_the_topic() -> None:
+    stopped = {"chat": PRIVATE, "draft_id": 7, "message_thread_id": 8}
+    event = parse({"update_id": 3, "stopped_message_generation": stopped}, BOT)
+    assert isinstance(event, MessageEvent)
+    assert (event.kind, event.text, event.message_key) == ("callback", "stopped-draft:7", "id:update:3")
+    assert build_session_key(event.source) == "agent:main:telegram:dm:42:8"
+    assert event.source.participant == "42"
+
+
 def test_a_reply_to_another_chat_has_the_selected_text() -> None:
     event = said(chat=PRIVATE, text="this?", external_reply={"origin": {}}, quote={"text": "a story"})
     assert (event.reply_to, event.reply_to_text) == (None, "a story")
@@ -298,6 +324,7 @@ FIELDS = [
         "is_topic_message",
         "sender_chat",
         "sticker",
+        "rich_message",
     ),
 ]
 

@@ -187,7 +187,8 @@ async def send_voice(api: BotState, request: HttpRequest) -> object:
 
 async def edit_message_text(api: BotState, request: HttpRequest) -> object:
     params = request.params
-    text, entities = _rich_text(params) if "rich_message" in params else _text(params, "text", LONGEST_TEXT)
+    is_rich = "rich_message" in params
+    text, entities = _rich_text(params) if is_rich else _text(params, "text", LONGEST_TEXT)
     chat_id, message_id = str(params["chat_id"]), str(params["message_id"])
     shown = {one.message_id: one for one in api.chat(chat_id).messages}.get(message_id)
     if shown is None:
@@ -196,6 +197,7 @@ async def edit_message_text(api: BotState, request: HttpRequest) -> object:
     if (shown.text, api.entities[message_id], shown.buttons) == (text, entities, ()):
         raise bad(NOT_MODIFIED)
     api.entities[message_id] = entities
+    (api.rich.add if is_rich else api.rich.discard)(message_id)
     return api.message(chat_id, message_id)
 
 
@@ -334,6 +336,8 @@ async def _send(
         )
     )
     api.entities.setdefault(message_id, entities)
+    if "rich_message" in params:
+        api.rich.add(message_id)
     return api.message(chat_id, message_id)
 
 

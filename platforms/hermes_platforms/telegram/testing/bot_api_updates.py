@@ -118,14 +118,16 @@ def _file(file: Attachment) -> Any:
 
 
 def sent_message(
-    shown: Shown, chat_id: str, bot: dict[str, Any], entities: Iterable[Entity], at: int
+    shown: Shown, chat_id: str, bot: dict[str, Any], entities: Iterable[Entity], at: int, *, is_rich: bool
 ) -> dict[str, Any]:
     """Return a message of the bot as it looks now."""
     is_private = not chat_id.startswith("-")
     chat = {"id": int(chat_id), "type": "private" if is_private else "supergroup"}
     words, marks = ("caption", "caption_entities") if shown.attachments else ("text", "entities")
     message: dict[str, Any] = {"message_id": int(shown.message_id), "date": at, "chat": chat, "from": bot}
-    if shown.text:
+    if is_rich:  # its blocks are not kept apart
+        message["rich_message"] = {"blocks": [{"type": "paragraph", "text": shown.text}]}
+    elif shown.text:
         message |= {words: shown.text, marks: [_marked(one) for one in entities]}
     for file in shown.attachments:
         message[file.kind] = _file(file)

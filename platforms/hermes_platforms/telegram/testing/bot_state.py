@@ -31,6 +31,8 @@ class BotState(Stage):
         """The token is valid."""
         self.entities: dict[str, list[Entity]] = {}
         """Formatting of the bot's messages, by message id."""
+        self.rich: set[str] = set()
+        """Ids of the rich messages of the bot."""
         self.webhook, self.webhook_secret = "", ""
         self.brought_in_vain = 0
         """Number of updates that the webhook did not accept."""
@@ -100,7 +102,8 @@ class BotState(Stage):
         chat = self.chat(chat_id)
         shown = chat.messages[chat.position(message_id)]
         bot = {"id": self.bot_id, "is_bot": True, "first_name": "Hermes", "username": self.username}
-        return sent_message(shown, chat_id, bot, self.entities.get(message_id, ()), int(self.now()))
+        entities, is_rich = self.entities.get(message_id, ()), message_id in self.rich
+        return sent_message(shown, chat_id, bot, entities, int(self.now()), is_rich=is_rich)
 
     def now(self) -> float:
         """Return the time of day."""
