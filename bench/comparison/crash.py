@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from ..subjects.ours import HermesTrio
 from .results import results
-from .rounds import broken, chosen, grouped, measure_all, middle, parsed, prepared
+from .rounds import broken, chosen, exit_code, grouped, measure_all, middle, parsed, prepared
 from .stop import Stop, Stopped, measure
 
 SIZES = (1, 10)
@@ -31,7 +30,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         measured = measure_all(list(subjects), kinds, measure, rounds, out)
     show(console, measured)
     console.print(f"Results: {given.out}/crash.jsonl")
-    return 1 if any(broken(one) for one in measured if one.subject == HermesTrio.name) else 0
+    return exit_code(measured)
 
 
 def show(console: Console, measured: Sequence[Stopped]) -> None:

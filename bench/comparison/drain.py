@@ -19,11 +19,10 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from ..subjects.ours import HermesTrio
 from .conditions import CONDITIONS
 from .drawings import drawings
 from .results import read, results
-from .rounds import broken, chosen, measure_all, parsed, prepared
+from .rounds import broken, chosen, exit_code, measure_all, parsed, prepared
 from .stop import Stop, Stopped, measure
 
 SIZES = (1, 10, 50, 200, 1000)
@@ -77,7 +76,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     for name, svg in drawings(read(given.out / "drain.jsonl")[1]):
         (given.out / f"{name}.svg").write_text(svg, encoding="utf-8")
     console.print(f"Results: {given.out}/drain.jsonl, {given.out}/*.svg")
-    return 1 if any(broken(one) for one in measured if one.subject == HermesTrio.name) else 0
+    return exit_code(measured)
 
 
 def show(console: Console, measured: Sequence[Stopped], kinds: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ Measured = Sequence[Mapping[str, Any]]
 """The measurements of one benchmark."""
 OURS, ORIGINAL = HermesTrio.name, HermesAgent.name
 OWN = (Floor.name, OURS, Embedded.name, EmbeddedGuest.name)
-PROMISES = ("lost", "doubled", "wrong", "left")
+PROMISES = ("cut_off", "lost", "doubled", "wrong", "left")
 
 
 @dataclass(frozen=True, slots=True)

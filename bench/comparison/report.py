@@ -37,7 +37,7 @@ small, li { color: #6e7781; } ul { padding-left: 1.2rem; font-size: .85rem; } .b
 @media (prefers-color-scheme: dark) { body { background: #0d1117; color: #e6edf3; }
 :root { --bad: #ff8787; --good: #69db7c; } small, li { color: #9da5ae; } }
 """
-WORDS = {"lost": "lost", "doubled": "twice", "wrong": "wrongly resumed", "left": "left"}
+WORDS = {"cut_off": "cut off", "lost": "lost", "doubled": "twice", "wrong": "wrongly resumed", "left": "left"}
 
 
 def main(arguments: Sequence[str]) -> int:

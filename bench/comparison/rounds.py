@@ -142,9 +142,17 @@ def middle(rounds: Iterable[M], value: Callable[[M], float | None], digits: int 
     return f"{median(values):,.{digits}f}" if values else "-"
 
 
+def exit_code(measured: Iterable[Stopped]) -> int:
+    """Return 1 if this gateway broke a promise, in whatever program it is."""
+    ours = {kind.name for kind in OWN} - {Floor.name}
+    return int(any(broken(one) for one in measured if one.subject in ours))
+
+
 def broken(one: Stopped) -> str:
     """Return the promises that a program did not keep, as one line."""
     found = (
+        (int(one.overshoot_ms is None and not one.failed), "not ended"),
+        (len(one.cut_off), "cut off"),
         (len(one.lost), "lost"),
         (len(one.doubled), "twice"),
         (len(one.wrong), "wrongly resumed"),

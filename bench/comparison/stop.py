@@ -88,7 +88,7 @@ class Stopped:
     answered_s: float | None = None
     """From its start until the first answer was whole; measured before a kill."""
     again_s: float | None = None
-    """The same in its next life."""
+    """From the start of its next life until that was ready."""
     resumed_s: float | None = None
     """From the start of that life until the model was asked again for a cut turn; None if it was not."""
     overshoot_ms: float | None = None
@@ -98,6 +98,8 @@ class Stopped:
     """From the signal to the last change of a file in its home."""
     whole: int = 0
     """The number of turns whose clients got the whole answer."""
+    cut_off: list[str] = field(default_factory=list)
+    """Turns that could finish inside the grace, and whose clients did not get the whole answer."""
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -122,16 +124,18 @@ def measure(subject: Subject, stop: Stop, model: ScriptedModel) -> Stopped:
         return result
     try:
         with subject.home() as home:
-            texts = _stop(subject, stop, model, home, result)
+            texts, finished = _stop(subject, stop, model, home, result)
             if subject.stores and stop.count:
-                _recall(subject, stop, model, home, texts, result)
+                _recall(subject, model, home, texts, finished, result)
     except Unavailable as error:
         result.failed = str(error)
     return result
 
 
-def _stop(subject: Subject, stop: Stop, model: ScriptedModel, home: Path, result: Stopped) -> Texts:
-    """Stop the program, and return what its turns were asked."""
+def _stop(
+    subject: Subject, stop: Stop, model: ScriptedModel, home: Path, result: Stopped
+) -> tuple[Texts, set[str]]:
+    """Stop the program. Return what its turns were asked, of those that ran; and the finished ones."""
     grace = stop.grace if not stop.finish else 30.0
     with (
         around(stop.condition) as beside,
@@ -139,11 +143,18 @@ def _stop(subject: Subject, stop: Stop, model: ScriptedModel, home: Path, result
     ):
         result.started_s = life.started_in
         texts = {session_of(number): stop.text(number, life) for number in range(stop.count)}
-        trio.run(_run_and_stop, life, stop, model, texts, beside, result)
+        whole = trio.run(_run_and_stop, life, stop, model, texts, beside, result)
         if not stop.kill and result.exit_ms is not None:
             result.phases = dict(subject.phases(home))
         result.left = _left(life)
-    return texts
+    asked = model.times()
+    ran = {session: text for session, text in texts.items() if text in asked}
+    result.whole = len(whole)
+    if not stop.finish:
+        result.wrong = sorted(whole)
+        return ran, set()
+    result.cut_off = sorted(ran.keys() - whole)
+    return ran, whole
 
 
 def _left(life: Life) -> list[str]:
@@ -155,7 +166,8 @@ def _left(life: Life) -> list[str]:
 
 async def _run_and_stop(
     life: Life, stop: Stop, model: ScriptedModel, texts: Texts, beside: Around, result: Stopped
-) -> None:
+) -> set[str]:
+    """Run the turns and stop the program. Return the sessions whose clients got the whole answer."""
     whole: set[str] = set()
     model.times()
     if stop.kill:
@@ -183,8 +195,7 @@ async def _run_and_stop(
             while len(whole) < result.held and stop.finish:  # noqa: ASYNC110 - of another process
                 await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
-    result.whole = len(whole)
-    result.wrong = [] if stop.finish else sorted(whole)
+    return whole
 
 
 def session_of(number: int) -> str:
@@ -241,12 +252,9 @@ def _last_change(home: Path) -> float:
 
 
 def _recall(
-    subject: Subject, stop: Stop, model: ScriptedModel, home: Path, texts: Texts, result: Stopped
+    subject: Subject, model: ScriptedModel, home: Path, texts: Texts, finished: set[str], result: Stopped
 ) -> None:
     """Start the program again, and ask it to go on with its sessions."""
-    finished = set(texts) if stop.finish and result.whole == stop.count else set()
-    asked = model.times()
-    texts = {session: text for session, text in texts.items() if text in asked}
     model.release()
     with subject.life(home, model.port, 0.0) as life:
         result.again_s = life.started_in

@@ -3,7 +3,8 @@
 It keeps its sessions in the file `sessions.json` of its directory. The fault is `none`, `late SECONDS`,
 `loses` (it forgets the turns), `doubles` (it keeps them twice), `repeats` (its next life runs a finished turn
 again), `orphan` (it leaves a process), `hides` (it leaves one without variables, as a command of its tools
-may be), or `clings SECONDS` (it keeps the connection to the model so long after that of the client).
+may be), `hurries` (it ends without its grace), or `clings SECONDS` (it keeps the connection to the model so
+long after that of the client).
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class Program:
             return await until(there, b"\r\n0\r\n\r\n", stream)
 
     async def run(self, port: int) -> None:
+        is_patient = "finish" in self.given and self.fault != "hurries"
         with trio.open_signal_receiver(signal.SIGTERM) as signals:
             listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
             async with trio.open_nursery() as turns:
@@ -86,7 +88,7 @@ class Program:
                     async for _ in signals:
                         break
                     listening.cancel_scope.cancel()
-                turns.cancel_scope.deadline = trio.current_time() + (30 if "finish" in self.given else 0)
+                turns.cancel_scope.deadline = trio.current_time() + (30 if is_patient else 0)
         if self.fault == "late":
             await trio.sleep(float(self.given[0]))
         if self.fault == "orphan":

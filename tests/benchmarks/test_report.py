@@ -10,6 +10,7 @@ import pytest
 from bench.comparison.goals import Goal, goals
 from bench.comparison.report import page
 from bench.comparison.results import results
+from bench.comparison.rounds import exit_code
 from bench.comparison.stop import Stopped
 
 OURS = Stopped(
@@ -56,10 +57,19 @@ def test_a_time_that_is_too_long_is_missed_and_named() -> None:
     assert (goal.met, "50 cut 61 ms" in goal.found) == (False, True)
 
 
-@pytest.mark.parametrize("what", ["lost", "doubled", "wrong", "left"])
+@pytest.mark.parametrize("what", ["cut_off", "lost", "doubled", "wrong", "left"])
 def test_one_broken_promise_is_found(what: str) -> None:
     assert found(KEPT, OURS).met is True
     assert found(KEPT, OURS, broken(what)).met is False
+
+
+def test_only_a_promise_of_our_own_fails_the_benchmark() -> None:
+    killed = replace(OURS, subject="embedded-asyncio", overshoot_ms=None)
+    assert (
+        exit_code([OURS, replace(broken("lost"), subject="nanobot"), replace(OURS, failed="no compiler")])
+        == 0
+    )
+    assert [exit_code([one]) for one in (broken("lost"), broken("cut_off"), killed)] == [1, 1, 1]
 
 
 def test_starts_are_compared_with_the_original() -> None:

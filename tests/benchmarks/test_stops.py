@@ -61,7 +61,12 @@ def test_what_is_wrong_with_a_stop_is_found(
 ) -> None:
     one = measure(Faulty(fault), stop, model)
     assert verdict(one) == found
-    assert one.whole == (3 if stop.finish else 0)
+    assert (one.whole, one.cut_off) == (3 if stop.finish else 0, [])
+
+
+def test_an_answer_that_is_cut_off_inside_the_grace_is_found(model: ScriptedModel) -> None:
+    one = measure(Faulty("hurries"), FINISHING, model)
+    assert (verdict(one), len(one.cut_off)) == ((0, 0, 0, 0), 3)
 
 
 def test_a_process_of_a_command_that_is_left_is_found(model: ScriptedModel) -> None:
