@@ -80,6 +80,8 @@ soak: .venv/tests
 	$(BIN)/python -m pytest -m "not soak" --host asyncio -n $(WORKERS) tests/cases tests/gateway tests/journal tests/web
 	$(BIN)/python -m pytest -m "not soak" --host uvloop -n $(WORKERS) tests/cases tests/gateway
 	$(BIN)/python -m pytest -m soak --host asyncio tests/gateway/chance
+	$(BIN)/python -m pytest -m "not soak and not slow and not real" --engine postgres -n $(WORKERS) \
+		tests/cases tests/gateway
 	$(MAKE) bench
 
 bench: .venv/tests

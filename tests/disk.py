@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import outcome
+import psycopg
 import trio
 
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
@@ -24,12 +25,14 @@ Job = tuple[Callable[[], Any], Done]
 @contextmanager
 def refusing_writes(connection: Db) -> Iterator[None]:
     """Let this connection refuse every write in the block, as on a full disk."""
-    connection.execute("PRAGMA query_only = 1")
+    of_sqlite = isinstance(connection, sqlite3.Connection)
+    refuses = "PRAGMA query_only" if of_sqlite else "SET default_transaction_read_only"
+    connection.execute(f"{refuses} = on")
     try:
         yield
     finally:
-        with suppress(sqlite3.ProgrammingError):  # closed in the block
-            connection.execute("PRAGMA query_only = 0")
+        with suppress(sqlite3.ProgrammingError, psycopg.OperationalError):  # closed in the block
+            connection.execute(f"{refuses} = off")
 
 
 @asynccontextmanager

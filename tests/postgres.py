@@ -24,33 +24,43 @@ from hermes_trio.state.db.postgres_engine import open_postgres
 QUICK = "-c listen_addresses='' -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
 
 
+# Waits for the end of its input, which comes also when the process of the tests is killed.
+KEEPER = 'read _; "$1/pg_ctl" stop -D "$2/data" -m immediate; rm -rf "$2"'
+
+
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Run a new server on a socket in a new directory; yield how to connect to it. Skip the test if
-    PostgreSQL is not installed, or refuses to run for this account."""
+    """Run a new server on a socket in a new directory; yield how to connect to it. It ends with the block, or
+    with this process. Skip the test if PostgreSQL is not installed."""
     programs = _programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
+    directory = tempfile.mkdtemp(prefix="pg-")
     account = _account()
-    with tempfile.TemporaryDirectory(prefix="pg-") as directory:
-        if account is not None:
-            os.chown(directory, account.pw_uid, account.pw_gid)
+    if account is not None:
+        os.chown(directory, account.pw_uid, account.pw_gid)
 
-        def run(program: str, *arguments: str) -> None:
-            command = [str(programs / program), "-D", f"{directory}/data", *arguments]
-            if account is None:
-                subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL)
-            else:
-                name = account.pw_name
-                subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL,
-                               user=name, group=account.pw_gid, extra_groups=[])  # fmt: skip
+    def start(*command: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            user=account.pw_uid if account else None,
+            group=account.pw_gid if account else None,
+            extra_groups=[] if account else None,
+        )
 
-        run("initdb", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    def run(program: str, *arguments: str) -> None:
+        with start(str(programs / program), "-D", f"{directory}/data", *arguments) as process:
+            process.communicate()
+        assert process.returncode == 0, program
+
+    run("initdb", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    with start("sh", "-c", KEEPER, "keeper", str(programs), directory):
         run("pg_ctl", "start", "-w", "-l", f"{directory}/log", "-o", f"{QUICK} -k {directory}")
-        try:
-            yield f"host={directory} user=tests dbname=postgres"
-        finally:
-            run("pg_ctl", "stop", "-w", "-m", "immediate")
+        yield f"host={directory} user=tests dbname=postgres"
 
 
 def postgres_engine(conninfo: str) -> OpenEngine:

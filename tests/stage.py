@@ -194,7 +194,7 @@ class Stage:
         """Open the database as another program does."""
         path = self.home / "gateway.db"
         if self.open_engine is open_sqlite:
-            with closing(sqlite3.connect(path)) as db:
+            with closing(sqlite3.connect(path, isolation_level=None)) as db:
                 yield db
         else:
             engine = self.open_engine(path, self.world, shipped_steps())

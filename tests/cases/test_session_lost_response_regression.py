@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import outcome
+import pytest
 import trio
 import trio.testing
 
@@ -155,6 +156,7 @@ def watched_worker(name: str, *, jobs: list[str], disk: trio.Nursery | None = No
         yield runner
 
 
+@pytest.mark.sqlite
 async def test_still_arriving_journal_does_not_consume_retry_budget(
     open_home: OpenHome, somebody: SessionSource, tmp_path: Path
 ) -> None:

@@ -7,7 +7,6 @@ the turn, so the cases about numbers assert what those protect.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 
 import pytest
@@ -45,8 +44,7 @@ def test_assistant_tool_call_tail_is_not_considered_completed() -> None:
 
 def left_behind(stage: Stage, *rows: TranscriptRow, marked_ago: float = 0.0, at: float = 0.0) -> None:
     """Leave a session with these rows and a resume mark, like a former life."""
-    db = sqlite3.connect(stage.home / "gateway.db")
-    with db:
+    with stage.looking() as db:
         session_id = stage.entry().session_id
         db.execute("DELETE FROM messages WHERE session_id = ?", (session_id,))
         (turn_id,) = db.execute("SELECT max(turn_id) FROM turns").fetchone()
@@ -63,7 +61,6 @@ def left_behind(stage: Stage, *rows: TranscriptRow, marked_ago: float = 0.0, at:
         db.execute("UPDATE turns SET outcome = 'cut', reason = 'restart_timeout', recovery = NULL")
         mark = Mark("resume_pending", "restart_timeout", stage.world.time() - marked_ago)
         sessions.set_mark(db, session_id, mark)
-    db.close()
 
 
 async def used_once(stage: Stage) -> None:

@@ -86,6 +86,7 @@ def store_is_full(db: Db, full: bool) -> None:
     db.execute(f"PRAGMA max_page_count = {pages if full else 1_000_000}")
 
 
+@pytest.mark.sqlite
 async def test_a_session_is_returned_if_recovered_rows_cannot_be_stored(
     home: Home, somebody: SessionSource
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
 import trio
 
 from hermes_trio.host.home.markers import RESTART_NOTIFY, RESTART_PENDING
@@ -52,6 +53,7 @@ async def test_a_hold_released_on_a_full_disk_ends_when_there_is_room(
         assert stage.platform.chat("42").texts[-1] == "All done."
 
 
+@pytest.mark.sqlite
 async def test_a_start_succeeds_with_an_unreadable_journal(stage: Stage) -> None:
     stage.agent.on("hang", Script().says("I begin.").hangs())
     left = stage.home.with_name("left")

@@ -16,6 +16,8 @@ from hermes_trio.host.home.state_file import is_wanted, read_status
 from hermes_trio.testing import Script
 from tests.stage import Stage
 
+pytestmark = pytest.mark.sqlite
+
 LOGS = "gateway.db-wal", "gateway.db-shm"
 
 

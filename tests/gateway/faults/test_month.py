@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import gc
 import random
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
@@ -40,7 +38,7 @@ class Size:
     @classmethod
     def of(cls, stage: Stage) -> Size:
         files = [path for path in stage.home.rglob("*") if path.is_file()]
-        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        with stage.looking() as db:
 
             def one(query: str) -> int:
                 (number,) = db.execute(query).fetchone()

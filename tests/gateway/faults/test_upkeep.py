@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +34,7 @@ def with_short_retention(config: GatewayConfig, **changed: Any) -> GatewayConfig
 
 
 def rows(stage: Stage, table: str) -> int:
-    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+    with stage.looking() as db:
         (count,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
     return int(count)
 

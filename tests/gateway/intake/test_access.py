@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +181,7 @@ def codes_in(stage: Stage, chat: str = "42") -> list[str]:
 
 
 def rows(stage: Stage, table: str) -> int:
-    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+    with stage.looking() as db:
         count: int = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
         return count
 

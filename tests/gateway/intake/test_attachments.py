@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import stat
 import sys
 import time
@@ -67,9 +66,8 @@ async def test_a_file_without_a_text_is_a_prompt_too_and_stays_in_the_transcript
         prompt = await send_files(stage, Attachment("voice", file_id="file-1"))
         assert prompt.startswith("[Sent along: voice (1 kB): ")
         assert prompt.endswith("-voice.ogg]")
-        db = sqlite3.connect(stage.home / "gateway.db")
-        [(content,)] = db.execute("SELECT content FROM messages WHERE role = 'user'").fetchall()
-        db.close()
+        with stage.looking() as db:
+            [(content,)] = db.execute("SELECT content FROM messages WHERE role = 'user'").fetchall()
         assert content == prompt
 
 
@@ -183,9 +181,8 @@ async def test_an_unreadable_event_is_stored_and_not_answered(
             await stage.platform.deliver(strange).wait()
         await stage.says("hello")
         await trio.sleep(5)
-    db = sqlite3.connect(stage.home / "gateway.db")
-    rows = db.execute("SELECT state, event FROM inbox WHERE message_key = 'id:update:7'").fetchall()
-    db.close()
+    with stage.looking() as db:
+        rows = db.execute("SELECT state, event FROM inbox WHERE message_key = 'id:update:7'").fetchall()
     assert [(state, MessageEvent.from_dict(json.loads(text))) for state, text in rows] == [("done", strange)]
     assert "unreadable event" in caplog.text
     assert [said for said, _ in stage.agent.began] == ["hello"]

@@ -3,8 +3,7 @@ waiting messages."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 
 import pytest
 import trio
@@ -112,7 +111,7 @@ async def test_steered_messages_become_part_of_the_running_turn(stage: Stage) ->
             ("assistant", "Done: one, two, three"),
         ]
         assert stage.platform.chat("42").texts == ["Done: one, two, three", words.steered()]
-        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        with stage.looking() as db:
             held = db.execute("SELECT state, turn_id FROM inbox").fetchall()
         assert held == [("done", stage.turns()[0].turn_id)] * 3
 

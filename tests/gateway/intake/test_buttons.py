@@ -240,6 +240,7 @@ async def test_a_question_left_open_by_a_stop_loses_its_buttons_in_the_next_life
     assert answers_in(stage) == []
 
 
+@pytest.mark.sqlite
 async def test_a_question_left_open_by_a_kill_loses_its_buttons_in_the_next_life(stage: Stage) -> None:
     as_killed = stage.home.with_name("as-killed")
     async with stage.life():

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 import trio
 
@@ -65,7 +62,7 @@ async def test_removing_a_session_ends_its_turn_and_deletes_its_rows_and_journal
         await remove_session(gateway.home, gateway.work, entry)
         assert [how for _, how, _ in stage.agent.left] == ["cancelled"]
         assert not (stage.home / "journal" / entry.session_id).exists()
-        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        with stage.looking() as db:
             assert sessions.by_id(db, entry.session_id) is None
 
 

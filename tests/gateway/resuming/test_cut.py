@@ -55,6 +55,7 @@ async def test_a_hanging_journal_does_not_delay_the_cut_of_a_turn(stage: Stage) 
     assert (stage.turns()[0].outcome, stage.entry().resume_pending) == ("cut", True)
 
 
+@pytest.mark.sqlite
 async def test_a_turn_cut_before_its_row_is_reported_leaves_no_row(stage: Stage) -> None:
     """The disk has stored the row, and reports that only after the grace."""
     held: list[Callable[[], object]] = []
@@ -94,6 +95,7 @@ def _a_turn_began(path: Path) -> bool:
         return bool(db.execute("SELECT 1 FROM turns").fetchall())
 
 
+@pytest.mark.sqlite
 async def test_a_session_is_suspended_by_a_crash_and_not_by_a_planned_stop(stage: Stage) -> None:
     """With `crash_recovery: suspend`."""
     stage.config = everyone(AgentConfig(crash_recovery="suspend"))

@@ -11,6 +11,9 @@ from hermes_trio.gateway.outbound import texts
 from hermes_trio.testing import Script
 from tests.stage import Stage
 
+# The files of a home are copied at the moment of a kill.
+pytestmark = pytest.mark.sqlite
+
 
 async def killed_while_it_drains(stage: Stage, said: str | None = None, *, drops: bool = False) -> None:
     """Run a life that is killed during its stop, and set the home of the stage to the copy of its files. With

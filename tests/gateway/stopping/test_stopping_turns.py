@@ -3,8 +3,7 @@ messages that come during the stop."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 
 import pytest
 import trio
@@ -168,7 +167,7 @@ def one_outcome(stage: Stage, run_id: str) -> bool:
     assert (entry.mark.kind if entry.mark else None) == mark
     assert reading.terminal is not None
     assert reading.terminal.terminal_state == journal_says
-    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+    with stage.looking() as db:
         assert {state for (state,) in db.execute("SELECT state FROM inbox")} == {inbox_is}
         owed = db.execute(
             "SELECT body FROM outbox WHERE NOT streamed AND body NOT LIKE '%only_closes%'"

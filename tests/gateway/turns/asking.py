@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Awaitable, Callable
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import trio
@@ -43,8 +42,11 @@ async def ask_approval(turn: TurnContext) -> str | None:
 
 def requests(stage: Stage) -> list[tuple[str, str | None, str | None, bool]]:
     """Return the kind, the answer, the answering person and the closed flag of each stored request."""
-    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
-        query = "SELECT kind, answer, answered_by, closed_at IS NOT NULL FROM approvals ORDER BY rowid"
+    with stage.looking() as db:
+        query = (
+            "SELECT kind, answer, answered_by, closed_at IS NOT NULL FROM approvals "
+            "ORDER BY asked_at, approval_id"
+        )
         return [(*row[:3], bool(row[3])) for row in db.execute(query)]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import gc
 import shutil
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -39,12 +38,13 @@ async def test_a_turn_ended_by_a_person_is_not_cut_by_a_stop_during_its_cleanup(
     async with stage.life():
         await trio.sleep(5)
         assert [said for said, _ in stage.agent.began].count("work") == 1, "the turn is not resumed"
-    with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+    with stage.looking() as db:
         assert db.execute("SELECT outcome FROM turns ORDER BY turn_id LIMIT 1").fetchall() == [
             (ENDED_BY[how],)
         ]
 
 
+@pytest.mark.sqlite
 async def test_a_turn_stopped_by_a_person_is_not_resumed_after_a_kill_during_its_cleanup(
     stage: Stage,
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 import trio
 
@@ -24,11 +22,8 @@ def sent(stage: Stage, chat: str = "42") -> list[str]:
 
 def outbox(stage: Stage) -> list[tuple[str, str]]:
     """Return the state and the error of each delivery."""
-    db = sqlite3.connect(stage.home / "gateway.db")
-    try:
+    with stage.looking() as db:
         return list(db.execute("SELECT state, error FROM outbox WHERE NOT streamed ORDER BY outbox_id"))
-    finally:
-        db.close()
 
 
 GONE = ChatGone("The person has blocked us.")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
-from contextlib import closing
 
 import pytest
 import trio
@@ -85,7 +83,7 @@ async def test_a_receipt_does_not_wait_for_the_edit_of_the_next_row(stage: Stage
     async with stage.life():
         await stage.says("send it")
         await trio.sleep(25)
-        with closing(sqlite3.connect(stage.home / "gateway.db")) as db:
+        with stage.looking() as db:
             states = [state for (state,) in db.execute("SELECT state FROM outbox ORDER BY outbox_id")]
         assert states == ["sent", "sent", "owed"], "the stream, the file, and the answer that is being edited"
 

@@ -4,7 +4,6 @@ and ends with the session or the gateway. Processes and clock are real."""
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 
 import msgspec
@@ -47,12 +46,9 @@ async def says(stage: Stage, text: str, answer: str) -> None:
 
 def on_disk(stage: Stage) -> list[tuple[bool, bool]]:
     """Return for each process whether it is a background process, and whether its end is stored."""
-    db = sqlite3.connect(stage.home / "gateway.db")
-    try:
+    with stage.looking() as db:
         query = "SELECT background, ended_at IS NOT NULL FROM processes ORDER BY started_at"
         return [(bool(background), bool(ended)) for background, ended in db.execute(query)]
-    finally:
-        db.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
