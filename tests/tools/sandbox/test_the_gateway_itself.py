@@ -127,7 +127,9 @@ async def test_a_command_ends_no_process_outside_of_its_sandbox(bench: Bench, at
     async with bench.life() as gateway:
         guard = gateway.work.background.commands.guard
         assert guard is not None
+        await bench.run("true")  # the process of the guard is started with the first command
         before = guard.pid
+        assert before is not None
         await bench.run(attempt.format(pid=os.getpid(), guard=before), timeout=20)
         await trio.sleep(0.05)
         assert guard.pid == before
