@@ -41,10 +41,10 @@ def mounts_of(views: Views, temporary: str) -> Iterator[Mount]:
     """Yield the mounts on a file system of which everything can be read. `temporary` is shown in place of the
     directories for temporary files, which are hidden."""
     shown = {"/": FileAccess.READ}
-    for path in TEMPORARY:
+    for path in dict.fromkeys(map(os.path.realpath, TEMPORARY)):
         if path not in views:
             shown[path] = FileAccess.HIDDEN  # what lies there outside
-            yield Mount(MountKind.WRITE, path, temporary)
+            yield Mount(MountKind.WRITE, path, os.path.realpath(temporary))
     views = _pinned({**views, **dict.fromkeys(_sockets(views), FileAccess.HIDDEN)})
     for path in sorted(views, key=lambda path: path.count("/")):
         access, outer = views[path], _access_above(path, shown)

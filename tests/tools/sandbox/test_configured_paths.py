@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +11,9 @@ import msgspec
 import pytest
 
 from hermes_trio.config.schema import TerminalConfig
+from hermes_trio.tools.sandbox.available import reason_against
+from hermes_trio.tools.sandbox.session_sandbox import SandboxKind, SessionSandbox
+from hermes_trio.tools.sandbox.views import Room
 from tests.stage import Stage, everyone
 from tests.tools.bench import Bench
 
@@ -28,6 +33,19 @@ def bench(real_stage: Stage, tmp_path: Path, request: pytest.FixtureRequest) -> 
     )
     real_stage.config = msgspec.structs.replace(everyone(), terminal=terminal)
     return Bench(real_stage)
+
+
+@pytest.mark.parametrize("kind", [SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK])
+def test_a_home_and_a_work_directory_behind_links_work(kind: SandboxKind, tmp_path: Path) -> None:
+    if reason := reason_against(kind):
+        pytest.skip(reason)
+    (tmp_path / "real" / "home").mkdir(parents=True)
+    (tmp_path / "real" / "work").mkdir()
+    (top := tmp_path / "link").symlink_to("real")
+    room = Room(top / "home", top / "work", top / "home" / "scratch" / "own", top / "files")
+    confined = SessionSandbox(kind, room).confine("echo a > $TMPDIR/a; cat /tmp/a > a", room.work.resolve())
+    subprocess.run(confined.command, cwd=confined.cwd, env={**os.environ, **confined.variables}, check=True)
+    assert (room.work / "a").read_text() == (room.temporary / "a").read_text() == "a\n"
 
 
 async def test_a_configured_path_is_written_and_one_that_is_gone_disturbs_no_command(
