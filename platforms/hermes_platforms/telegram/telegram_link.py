@@ -23,7 +23,6 @@ from hermes_trio.platform import (
     BaseLink,
     ChatGone,
     Draft,
-    FloodWait,
     Log,
     MessageEvent,
     OutcomeUnknown,
@@ -146,7 +145,7 @@ class TelegramLink(BaseLink):
                 return _id_of(
                     await self._calls.send("sendRichMessage", {**params, "rich_message": {"html": html}})
                 )
-            except (ChatGone, FloodWait):
+            except ChatGone:
                 raise
             except Refused as error:
                 log.warning("rich message refused; text sent as MarkdownV2", error=str(error))
@@ -167,7 +166,7 @@ class TelegramLink(BaseLink):
                 try:
                     await self._calls.change("editMessageText", {**params, "rich_message": {"html": html}})
                     return
-                except (ChatGone, FloodWait):
+                except ChatGone:
                     raise
                 except Refused as error:
                     if _is_unchanged(error) or _width(text) > CLASSIC.limit:
