@@ -26,7 +26,9 @@ async def platform(request):
 
 def test_the_command_prints_each_law_on_each_platform_and_fails_for_a_broken_one(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(LAWS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntrio_mode = true\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\ntrio_mode = true\nfilterwarnings = error::pytest.PytestAssertRewriteWarning\n"
+    )
     command = [sys.executable, "-m", "hermes_trio.testing.laws", "test_it.py", "-k", "sent_message"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()

@@ -15,7 +15,9 @@ from .matrix import Recorder, table
 def main(arguments: list[str]) -> int:
     """Run pytest, print the table, and return the exit code of pytest."""
     recorder = Recorder()
-    code = pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[recorder])
+    # This program is a part of the package whose plugin pytest loads, and so was imported before pytest.
+    imported_before = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    code = pytest.main(["-q", "-p", "no:cacheprovider", *imported_before, *arguments], plugins=[recorder])
     print("\n".join(table(recorder.columns())))
     return int(code)
 
