@@ -100,7 +100,7 @@ def _sessions(life: Life, model: ScriptedModel, result: Grown) -> None:
     answered = trio.run(_answer_each, life, IDLE)
     between = _kilobytes(life)
     if not answered:
-        result.failed = "no answer was whole"
+        result.failed = f"no answer was whole in {PART_WITHIN:g} s"
         return
     result.idle_kb = (between - before) / answered
     model.times()

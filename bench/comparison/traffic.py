@@ -26,7 +26,7 @@ from .conditions import Clock, moved_clock
 from .results import results
 from .rounds import chosen, grouped, measure_all, middle, parsed, prepared
 
-TURNS, SECONDS = 400, 20.0
+TURNS, SECONDS = 400, 40.0
 """Turns of one measurement, and the seconds after which it ends with fewer."""
 DAY, EVERY = 48, 20 * 60
 
@@ -113,7 +113,7 @@ def _talk(life: Life, at_once: int, model: ScriptedModel, result: Carried) -> No
         result.per_s, result.cpu_ms = result.turns / seconds, used / result.turns * 1000
         result.prompt_kb = first.size / 1024
     else:
-        result.failed = "no answer was whole"
+        result.failed = f"no answer was whole in {SECONDS:g} s"
 
 
 async def _day(life: Life, clock: Clock, model: ScriptedModel, result: Carried) -> None:
