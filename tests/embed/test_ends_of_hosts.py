@@ -4,15 +4,19 @@ its loop too early."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import anyio
+import psutil
 import pytest
 import trio
 
@@ -38,6 +42,24 @@ def hanging() -> Agent:
     agent = Agent()
     agent.on("hang", Script().says("I begin.").hangs())
     return agent
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Check that the block leaves no thread, file, socket or process behind."""
+    me = psutil.Process()
+
+    def held() -> tuple[set[str], int, set[threading.Thread], list[psutil.Process]]:
+        gc.collect()  # what a traceback holds
+        threads = {
+            one for one in threading.enumerate() if not one.name.startswith("Trio thread")
+        }  # its cache
+        files = {one.path for one in me.open_files()}
+        return files, len(me.net_connections("all")), threads, me.children(recursive=True)
+
+    before = held()
+    yield
+    assert held() == before
 
 
 @pytest.mark.parametrize("host", ASYNCIO)
@@ -77,11 +99,12 @@ def test_an_error_of_the_body_ends_the_turn_that_runs(
     agent = hanging()
 
     async def main() -> None:
-        async with open_gateway(tmp_path, agent=agent, **QUICK) as gateway, gateway.run("hang") as run:
+        async with open_gateway(tmp_path, agent=agent) as gateway, gateway.run("hang") as run:
             async for _ in run:
                 raise error("mine")
 
-    with pytest.raises(error) as raised:
+    host(partial(anyio.sleep, 0))  # opens what a loop keeps
+    with nothing_left(), pytest.raises(error) as raised:
         host(main)
     assert type(raised.value) is error
     assert [how for _, how, _ in agent.left] == ["cancelled"]

@@ -28,8 +28,9 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs ar
 
 @contextmanager
 def program(name: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run an example during the block."""
-    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    """Run an example during the block, in Python's development mode: it shows what is not closed or awaited,
+    and asyncio has its debug mode."""
+    command = [sys.executable, "-X", "dev", str(EXAMPLES / name), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
             yield running
@@ -46,10 +47,13 @@ def line_of(running: subprocess.Popen[str]) -> str:
 
 
 def stop(running: subprocess.Popen[str], how: signal.Signals) -> int:
-    """Stop an example and return its exit status; check that its child processes end with it."""
+    """Stop an example and return its exit status; check that its child processes end with it, and that it
+    leaves nothing open."""
     children = psutil.Process(running.pid).children(recursive=True)
     running.send_signal(how)
-    running.communicate(timeout=PATIENCE)
+    _, told = running.communicate(timeout=PATIENCE)
+    for complaint in ("Warning", "never awaited", "was destroyed", "never retrieved", "abandoned"):
+        assert complaint not in told, told
     assert psutil.wait_procs(children, timeout=PATIENCE)[1] == []
     return running.returncode
 
