@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
@@ -20,13 +21,22 @@ import psutil
 import pytest
 import trio
 
-from hermes_trio import AsyncioTurn, Gateway, QuestionRequest, asyncio_agent
+from hermes_trio import (
+    AsyncioTurn,
+    BlockingTurn,
+    Gateway,
+    QuestionRequest,
+    RunUnanswered,
+    asyncio_agent,
+    blocking_agent,
+)
 from hermes_trio.base.errors import HomeBusy
 from hermes_trio.embed.asyncio_calls import OtherLoop
 from hermes_trio.embed.embedding import open_gateway
 from hermes_trio.embed.host_loop import GatewayOver
 from hermes_trio.embed.shielded_tree import Plugs
 from hermes_trio.gateway.facade import RunningGateway
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.testing import Script
 from tests.stage import Agent, no_guard
@@ -261,6 +271,54 @@ def test_an_agent_of_asyncio_is_cancelled_as_asyncio_does(host: Host, tmp_path: 
 
     host(main)
     assert told == ["cancelled"]
+
+
+NAME: ContextVar[str] = ContextVar("NAME")
+
+
+@pytest.mark.parametrize("host", EVERY_HOST)
+def test_an_agent_sees_the_context_in_which_its_gateway_was_opened(host: Host, tmp_path: Path) -> None:
+    async def on_trio(turn: TurnContext) -> str:
+        await trio.lowlevel.checkpoint()
+        return NAME.get()
+
+    @asyncio_agent
+    async def on_asyncio(turn: AsyncioTurn) -> str:
+        await asyncio.sleep(0)
+        return NAME.get()
+
+    @blocking_agent
+    def in_a_thread(turn: BlockingTurn) -> str:
+        return NAME.get()
+
+    async def main() -> None:
+        NAME.set("mine")
+        for agent in (on_trio, in_a_thread, *(() if host is trio.run else (on_asyncio,))):
+            async with open_gateway(tmp_path, agent=agent, **QUICK) as gateway:
+                NAME.set("later")
+                assert await gateway.say("first", "hello") == "mine"
+            NAME.set("mine")
+
+    host(main)
+
+
+@pytest.mark.parametrize("host", EVERY_HOST)
+def test_secrets_are_masked_in_the_log_of_a_turn_that_the_program_began(
+    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(turn: TurnContext) -> None:
+        raise RuntimeError("no entry with opensesame-4711")
+
+    async def main() -> None:
+        async with open_gateway(tmp_path, agent=fail, **QUICK) as gateway:
+            with pytest.raises(RunUnanswered):
+                await gateway.say("first", "hello")
+
+    (tmp_path / ".env").write_text("DOOR_PASSWORD=opensesame-4711\n", "utf-8")
+    host(main)
+    assert "agent failed" in caplog.text
+    assert "no entry with" in caplog.text
+    assert "opensesame-4711" not in caplog.text
 
 
 EARLY = """

@@ -5,6 +5,9 @@ Other tasks reach a session only through this registry.
 
 from __future__ import annotations
 
+from contextvars import copy_context
+from functools import partial
+
 import trio
 
 from ...state.tables.turns import TurnRow
@@ -25,6 +28,7 @@ class Sessions:
     def __init__(self, parts: SessionParts, work: trio.Nursery) -> None:
         self._parts, self._work = parts, work
         self._sessions: dict[str, Session] = {}
+        self._context = copy_context()
 
     def wake(self, key: str, *, resume: TurnRow | None = None) -> Session | None:
         """Make the session of this key look for work. Return None if no turn may begin now."""
@@ -33,7 +37,8 @@ class Sessions:
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = Session(key, self._parts, leave=self._sessions.pop)
-            self._work.start_soon(session.run, name=f"session {key}")
+            # Not in the context of the task that wakes it: it would see that of its first message for ever.
+            self._context.copy().run(partial(self._work.start_soon, session.run, name=f"session {key}"))
         session.wake(resume)
         return session
 
