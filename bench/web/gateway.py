@@ -6,8 +6,10 @@ This module imports nothing of the gateway, so it measures any version of it.
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -53,6 +55,14 @@ class GatewayProcess:
         """Return the memory that is its own, without the pages of shared libraries."""
         own: int = psutil.Process(self.process.pid).memory_full_info().uss
         return own / 1024
+
+    def long_steps(self) -> float:
+        """Return the number of steps that held its event loop for over 10 ms; NaN if it does not count
+        them."""
+        headers = {"Authorization": f"Bearer {KEY}"}
+        metrics = httpx.get(f"http://127.0.0.1:{self.port}/metrics", headers=headers).text
+        found = re.search(r"^hermes_loop_long_step_seconds_count (\S+)$", metrics, re.MULTILINE)
+        return float(found[1]) if found else math.nan
 
     async def exit(self) -> float:
         """Send SIGTERM, wait until the process is gone, and return the seconds between."""

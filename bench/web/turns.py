@@ -73,9 +73,11 @@ def _at_once(model: ScriptedModel, count: int, *, fresh: bool = False) -> Iterat
     with gateway_process(model) as gateway:
         trio.run(talk, gateway.port, count, count)  # the sessions exist, and imports are done
         model.times()
+        steps_before = gateway.long_steps()
         before, began = gateway.cpu(), time.monotonic()
         turns = trio.run(partial(talk, gateway.port, count, total, fresh=fresh))
         took, used = time.monotonic() - began, gateway.cpu() - before
+        long_steps = gateway.long_steps() - steps_before
         times = model.times()
         waits = [times[turn.text].head - turn.sent for turn in turns]
     rate, cpu = total / took, used / total * 1000
@@ -92,6 +94,7 @@ def _at_once(model: ScriptedModel, count: int, *, fresh: bool = False) -> Iterat
     )
     yield Figure(f"{name}, CPU of one", cpu, "ms", bare=bare_cpu, ratio=cpu / bare_cpu)
     yield Figure(f"{name}, wait before the model is asked, p50", _ms(waits), "ms")
+    yield Figure(f"{name}, steps of the loop over 10 ms", long_steps, "")
 
 
 def _accepted(model: ScriptedModel) -> Iterator[Figure]:
