@@ -265,6 +265,7 @@ async def test_codes_for_strangers_are_limited_in_number(strict: Stage) -> None:
         assert sum(len(strict.platform.chat(chat).texts) for chat in "12345") == 6
 
 
+@pytest.mark.sqlite
 async def test_an_approved_code_lets_in_its_person_without_a_restart(strict: Stage) -> None:
     async with strict.life() as gateway:
         await strict.says("hello")
@@ -287,6 +288,7 @@ async def test_an_approved_code_lets_in_its_person_without_a_restart(strict: Sta
         )
 
 
+@pytest.mark.sqlite
 async def test_an_expired_code_lets_in_nobody(strict: Stage) -> None:
     async with strict.life():
         await strict.says("hello")
@@ -300,6 +302,7 @@ async def test_an_expired_code_lets_in_nobody(strict: Stage) -> None:
         assert len(codes_in(strict)) == 2
 
 
+@pytest.mark.sqlite
 async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(strict: Stage) -> None:
     strict.world = World()  # both processes need the same time of day
     async with strict.life():
@@ -319,6 +322,7 @@ async def test_the_owner_decides_at_another_terminal_while_the_gateway_runs(stri
         assert len(codes_in(strict)) == 2, "a revoked person may ask for a new code"
 
 
+@pytest.mark.sqlite
 async def test_a_revoked_person_is_refused_at_the_next_message_and_not_resumed(strict: Stage) -> None:
     strict.agent.on("hang", Script().says("I begin.").hangs())
     async with strict.life():

@@ -112,6 +112,7 @@ async def test_run_reports_unused_original_files_in_its_output_and_log(tmp_path:
         assert text in log
 
 
+@pytest.mark.sqlite
 async def test_the_chat_of_an_imported_session_is_told_that_earlier_messages_are_missing(
     stage: Stage,
 ) -> None:
