@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from .embed.gateway_handle import Gateway as Gateway
     from .embed.gateway_handle import Run as Run
     from .embed.gateway_handle import RunUnanswered as RunUnanswered
+    from .embed.host_signals import stopped_by_signals as stopped_by_signals
+    from .embed.mounted_web import MountedWeb as MountedWeb
     from .gateway.ending.endings_table import Ending as Ending
     from .gateway.turn.agent_function import Agent as Agent
     from .gateway.turn.context import TurnContext as Turn
@@ -76,6 +78,7 @@ __all__ = [
     "MessageDelta",
     "MessageEvent",
     "ModelConfig",
+    "MountedWeb",
     "PlatformConfig",
     "QuestionRequest",
     "ReasoningAvailable",
@@ -104,6 +107,7 @@ __all__ = [
     "load_config",
     "open_gateway",
     "serve",
+    "stopped_by_signals",
 ]
 
 _MODULES = {
@@ -135,6 +139,8 @@ _MODULES = {
         "blocking_agent",
     ),
     "embed.gateway_handle": ("Gateway", "RunUnanswered", "Run"),
+    "embed.host_signals": ("stopped_by_signals",),
+    "embed.mounted_web": ("MountedWeb",),
     "gateway.ending.endings_table": ("Ending",),
     "gateway.turn.agent_function": ("Agent",),
     "gateway.turn.context": ("TurnContext",),

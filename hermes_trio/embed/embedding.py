@@ -20,7 +20,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import trio
 
@@ -36,6 +36,9 @@ from .gateway_handle import Gateway
 from .host_loop import OpenBlock, TrioLoop
 from .shielded_tree import Plugs, open_tree
 
+if TYPE_CHECKING:
+    from .mounted_web import MountedWeb  # loads the whole web
+
 
 @asynccontextmanager
 async def open_gateway(
@@ -45,14 +48,18 @@ async def open_gateway(
     agent: AnyAgent | None = None,
     tools: Sequence[AnyTool] = (),
     adapters: Sequence[Adapter] = (),
+    web: MountedWeb | None = None,
     **plugs: Unpack[Plugs],
 ) -> AsyncIterator[Gateway]:
     """Open a gateway that serves as long as the block, on Trio or on asyncio. Without an agent the model of
-    the configuration answers, with these tools; the demo answers if no model is configured."""
+    the configuration answers, with these tools; the demo answers if no model is configured. `web` is the page
+    and the API, which the program has mounted."""
     if not any(adapter.name == API_PLATFORM for adapter in adapters):
         adapters = (*adapters, ApiPlatform())  # the sessions of the program itself
     path, config = Path(home), config or GatewayConfig()
     plugs.setdefault("world", World())
+    if web is not None:
+        plugs["doors"] = (*plugs.get("doors", ()), web.door)
     agent = agent_of(agent, tools, path, config, plugs["world"])
     tree = open_tree(Setup(path, config, agent=agent, adapters=adapters, **plugs))
     if trio.lowlevel.in_trio_task():
@@ -74,11 +81,14 @@ async def serve(
     agent: AnyAgent | None = None,
     tools: Sequence[AnyTool] = (),
     adapters: Sequence[Adapter] = (),
+    web: MountedWeb | None = None,
     task_status: trio.TaskStatus[Gateway] = trio.TASK_STATUS_IGNORED,
     **plugs: Unpack[Plugs],
 ) -> None:
     """Serve on Trio until the gateway is asked to end, or this is cancelled. `await
     nursery.start(partial(serve, ...))` returns the `Gateway` once its doors are open."""
-    async with open_gateway(home, config, agent=agent, tools=tools, adapters=adapters, **plugs) as gateway:
+    async with open_gateway(
+        home, config, agent=agent, tools=tools, adapters=adapters, web=web, **plugs
+    ) as gateway:
         task_status.started(gateway)
         await trio.sleep_forever()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -51,12 +52,13 @@ class OpenDoor:
     """The server while it listens."""
 
     address: str
-    """For example `http://127.0.0.1:8642`."""
+    """For example `http://127.0.0.1:8642`; empty if a program serves it."""
     auth: Auth
     application: Gate
 
     def link(self) -> str:
-        """Return an address that logs a browser in, once and for some minutes. Do not log it."""
+        """Return an address that logs a browser in, once and for some minutes; a path if a program serves
+        the page. Do not log it."""
         return f"{self.address}/login?token={self.auth.new_link_token()}"
 
 
@@ -96,37 +98,46 @@ class Web:
     ) -> None:
         """Listen until the work of the gateway is over and all listeners have the last event."""
         home, shutdown = gateway.home, gateway.shutdown
-        running = gateway.work.running
         key = web_key(home.path, self._config)
         listeners = await listen(self._config)
         home.secrets.learn(key)  # the key may have been made just now
         port = listeners[0].socket.getsockname()[1]
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host
         logins = BrowserLogins(home.database, home.world)
-        await logins.load()
-        auth = Auth(key, self._config.host, port, home.world, logins)
+        auth = Auth(key, self._config.host, f"hermes_trio_{port}", home.world, logins)
+        async with (
+            self.serving(gateway, auth, f"http://{host}:{port}") as door,
+            trio.open_nursery() as nursery,
+        ):
+            closed = trio.Event()
+            nursery.start_soon(serve_connections, listeners, door.application, closed)
+            log.info("listening", address=door.address)
+            home.board.set(web=door.address)
+            task_status.started()
+            await shutdown.work_over.wait()
+            closed.set()
+            await home.journals.end_subscriptions()
+
+    @asynccontextmanager
+    async def serving(
+        self, gateway: RunningGateway, auth: Auth, address: str = ""
+    ) -> AsyncIterator[OpenDoor]:
+        """Yield the application with all routes; its events are noted during the block."""
+        home, running = gateway.home, gateway.work.running
+        await auth.logins.load()
         warning = gateway.work.background.commands.warning
         changes = ChangeFeed(
-            partial(gateway_status, home.board, shutdown.control, running, home.world, warning)
+            partial(gateway_status, home.board, gateway.control, running, home.world, warning)
         )
         handlers = self._handlers(gateway, auth, changes)
         with home.worker("sender") as runner:
             guard = RouteGuard(auth, OwnerCheck(runner, children=self._owns_process))
-            door = OpenDoor(f"http://{host}:{port}", auth, application(guard, handlers))
-            self._open = door
+            self._open = OpenDoor(address, auth, application(guard, handlers))
             async with trio.open_nursery() as noting:
                 noting.start_soon(note_turns, changes, running)
                 noting.start_soon(note_gateway, changes, home.board)
                 noting.start_soon(changes.beat)
-                async with trio.open_nursery() as nursery:
-                    closed = trio.Event()
-                    nursery.start_soon(serve_connections, listeners, door.application, closed)
-                    log.info("listening", address=door.address)
-                    home.board.set(web=door.address)
-                    task_status.started()
-                    await shutdown.work_over.wait()
-                    closed.set()
-                    await home.journals.end_subscriptions()
+                yield self._open
                 noting.cancel_scope.cancel(reason="the server is closed")
 
     def link(self) -> str:

@@ -106,7 +106,11 @@ class Gateway:
 
 @contextmanager
 def gateway_in(
-    folder: Path, *, grace: float = 1, before: Callable[[Path], None] = lambda _: None
+    folder: Path,
+    *,
+    grace: float = 1,
+    before: Callable[[Path], None] = lambda _: None,
+    kind: type[Gateway] = Gateway,
 ) -> Iterator[Gateway]:
     """A gateway that runs during the block. `before` prepares its home."""
     home = folder / "home"
@@ -116,7 +120,7 @@ def gateway_in(
         port = free.getsockname()[1]
     (home / "config.yaml").write_text(CONFIG.format(grace=grace, port=port, key=KEY))
     before(home)
-    gateway = Gateway(home, port)
+    gateway = kind(home, port)
     try:
         gateway.start()
         yield gateway

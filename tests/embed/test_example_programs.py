@@ -3,6 +3,7 @@ turn, and leaves no process behind."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sqlite3
@@ -11,17 +12,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
+import trio
 
 from hermes_trio import blocking
+from hermes_trio.testing.model_replies import Reply
+from hermes_trio.testing.model_server import open_model_server
 from tests.stage import Agent
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PATIENCE = 30.0
+KEY = "a-key-for-tests-of-examples"
+BEARER = {"authorization": f"Bearer {KEY}"}
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are stopped by signals")
 
@@ -119,6 +127,89 @@ def test_a_web_server_closes_its_gateway_while_it_answers(tmp_path: Path) -> Non
     assert set(outcomes(tmp_path)) <= {"stopped", "cut"}
 
 
+def test_ctrl_c_ends_an_agent_of_its_own_while_its_tool_runs(tmp_path: Path) -> None:
+    with program("custom_agent.py", str(tmp_path)) as running:
+        assert line_of(running) == "I have waited 0.01 s.\n"
+        assert line_of(running) == 'wait {"seconds": 100.0}\n'
+        assert stop(running, signal.SIGINT) != 0
+    assert (tmp_path / "answers").read_text("utf-8") == "0.01\n100\n"
+    assert set(outcomes(tmp_path)) - {"answered"} <= {"stopped", "cut"}
+
+
+@pytest.mark.skipif(find_spec("trio_asyncio") is None, reason="needs the extra asyncio")
+def test_ctrl_c_closes_the_sdk_of_an_agent_of_asyncio_on_trio(tmp_path: Path) -> None:
+    with program("asyncio_sdk.py", str(tmp_path)) as running:
+        assert line_of(running) == "1 \n"
+        children = psutil.Process(running.pid).children(recursive=True)
+        running.send_signal(signal.SIGINT)
+        printed, _ = running.communicate(timeout=PATIENCE)
+        assert printed.endswith("closed\n"), "the SDK was closed before the program ended"
+        assert psutil.wait_procs(children, timeout=PATIENCE)[1] == []
+    assert set(outcomes(tmp_path)) <= {"stopped", "cut"}
+
+
+SERVERS = [
+    pytest.param("uvicorn fastapi_app:app --port {port}", id="uvicorn"),
+    pytest.param("hypercorn fastapi_app:app --bind 127.0.0.1:{port}", id="hypercorn"),
+    pytest.param("hypercorn fastapi_app:app -k trio --bind 127.0.0.1:{port}", id="hypercorn trio"),
+    pytest.param("granian fastapi_app:app --interface asgi --port {port}", id="granian"),
+]
+
+
+@pytest.mark.parametrize("command", SERVERS)
+async def test_a_web_server_ends_its_gateway_while_somebody_follows_a_turn(
+    command: str, tmp_path: Path
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    async with open_model_server() as model, httpx.AsyncClient(base_url=address, headers=BEARER) as http:
+        model.answers(
+            Reply().calls("stock", '{"article": "tea"}'), Reply().says("Twelve."), Reply().says("One").hangs()
+        )
+        of_model = f"{{provider: openai, base_url: '{model.openai_url}', name: m, api_key: k}}"
+        (tmp_path / "config.yaml").write_text(f"model: {of_model}\nweb: {{key: {KEY}}}\n", "utf-8")
+        name, *arguments = command.format(port=port).split()
+        environ = {**os.environ, "BOT_HOME": str(tmp_path)}
+        running = await trio.lowlevel.open_process(
+            [sys.executable, "-m", name, *arguments], cwd=EXAMPLES, env=environ, stderr=subprocess.DEVNULL
+        )
+        try:
+            with trio.fail_after(PATIENCE):
+                await listens(port)
+                asked = await http.post("/ask/one", json={"text": "How much tea is there?"}, timeout=PATIENCE)
+                assert asked.text == "Twelve."
+                assert model.requests[1].body["messages"][-1]["content"] == "12"
+                async with http.stream("GET", "/hermes/api/events", timeout=PATIENCE) as events:
+                    await http.post("/hermes/api/sessions/two/messages", json={"text": "Go on."})
+                    lines = events.aiter_lines()
+                    async for line in lines:
+                        if '"delta":"One"' in line:
+                            break
+                    children = psutil.Process(running.pid).children(recursive=True)
+                    running.terminate()
+                    rest = [line async for line in lines]
+                    assert any('"event":"gateway.ending"' in line for line in rest), "no end by the server"
+                await running.wait()
+            assert psutil.wait_procs(children, timeout=PATIENCE)[1] == []
+        finally:
+            running.kill()
+            await running.wait()  # noqa: ASYNC102 - it was killed
+    found = await trio.to_thread.run_sync(outcomes, tmp_path)
+    assert found == ["answered", "cut"]
+
+
+async def listens(port: int) -> None:
+    """Wait until somebody listens."""
+    while True:
+        try:
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+        except OSError:
+            await trio.sleep(0.05)
+        else:
+            return await stream.aclose()
+
+
 def test_the_page_names_each_example() -> None:
     page = (ROOT / "docs/embed/index.md").read_text("utf-8")
-    assert [one.name for one in EXAMPLES.glob("*.py") if f"`examples/{one.name}`" not in page] == []
+    assert [one.name for one in EXAMPLES.iterdir() if f"`examples/{one.name}`" not in page] == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..http.auth import Auth
+from ..http.auth import Auth, cookie_path
 from ..http.http_errors import NotThere, json_response
 
 CURRENT = "current"
@@ -53,5 +53,5 @@ class LoginRoutes:
         await self.auth.logins.end(login.login_id)
         response = json_response({"id": login.login_id, "ended": True})
         if login == current:
-            response.delete_cookie(self.auth.cookie, path="/")
+            response.delete_cookie(self.auth.cookie, path=cookie_path(request))
         return response

@@ -4,13 +4,14 @@ A program sends `Authorization: Bearer <key>`. A browser logs in with a link tha
 which works once and for ten minutes, or with the key itself. A log-in has two halves: a cookie, and a page
 key that the page keeps in its own storage and sends in the header `X-Hermes-Page`. A browser sends cookies to
 every port of a host, where another server may read them, so a cookie alone is not enough. The page's storage
-belongs to its origin, port included. Both halves are signatures with the key over the same log-in, which is
+belongs to its origin, port included; two gateways below one origin keep theirs under different names. Both
+halves are signatures with the key over the same log-in, which is
 stored until it expires or its browser logs out. So they survive a restart, and a new key ends all of them.
 
 Any page that a person looks at can make the browser send requests to us. So a request without the key must
 name a host that cannot belong to somebody else (an attacker could point a name of their own at this machine),
-and a request that changes something must come from our own page. The port is in the cookie's name, so that
-two gateways on one machine do not overwrite each other's cookie.
+and a request that changes something must come from our own page. The cookie's name has the port, or a digest
+of the key where a program serves the page, so that two gateways on one machine do not overwrite each other's.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ LINK_SECONDS = 600.0
 COOKIE_SECONDS = 30 * 86400
 LONGEST_LOGIN = 4096
 SAFE = ("GET", "HEAD", "OPTIONS")
+BASE = "hermes_trio.base"
+"""The key of the ASGI scope for the path below which a program serves the page; none at the root."""
 
 
 def web_key(home: Path, web: WebConfig) -> str:
@@ -79,13 +82,13 @@ class LoginRequest(msgspec.Struct, frozen=True):
 class Auth:
     """The authentication of one gateway."""
 
-    def __init__(self, key: str, host: str, port: int, world: World, logins: BrowserLogins) -> None:
+    def __init__(self, key: str, host: str, cookie: str, world: World, logins: BrowserLogins) -> None:
         self.logins = logins
         self._key, self._host, self._world = key.encode(), host, world
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
         self._links: dict[bytes, float] = {}
         self._attempts = LoginAttempts(world)
-        self.cookie = f"hermes_trio_{port}"
+        self.cookie = cookie
 
     def has_key(self, request: Request) -> bool:
         """Return True if the request has the key."""
@@ -168,7 +171,7 @@ class Auth:
         redirected."""
         seal = _sealed(request.query_params.get("token", ""))
         if seal not in self._links and self.login_of(request) is not None:
-            return RedirectResponse("/", 303)
+            return RedirectResponse(_PAGE, 303)
         # A link of ours is too long to be guessed, so wrong ones at this address do not refuse it.
         if self._world.time() >= self._links.pop(seal, 0.0):
             if (too_many := self._attempts.refusal(request, seal)) is not None:
@@ -180,9 +183,9 @@ class Auth:
                 "This link was used before, or is too old.",
                 "Get another one with `hermes-trio link`, or log in with the key.",
             )
-        response = RedirectResponse("/", 303)
+        response = RedirectResponse(_PAGE, 303)
         page_key = await self._let_in(request, response)
-        response.headers["location"] = f"/#key={page_key}"
+        response.headers["location"] = f"{_PAGE}#key={page_key}"
         return response
 
     async def log_in_by_key(self, request: Request) -> Response:
@@ -210,7 +213,7 @@ class Auth:
             self.cookie,
             f"{text}.{self._signed('cookie', text)}",
             max_age=COOKIE_SECONDS,
-            path="/",
+            path=cookie_path(request),
             secure=_is_by_tls(request),
             httponly=True,
             samesite="lax",
@@ -246,6 +249,31 @@ class Auth:
         return True
 
 
+class HostAuth(Auth):
+    """No authentication of ours: the program that serves the page has let the sender of each request in. A
+    page of another site is refused still, because it can use what the program has given to the browser."""
+
+    def has_key(self, request: Request) -> bool:
+        return True
+
+    def is_let_in(self, request: Request) -> bool:
+        return True
+
+    def check(self, request: Request) -> Login | None:
+        if _is_foreign(request):
+            raise _foreign()
+        return None
+
+    def check_origin(self, request: Request) -> None:
+        if request.method not in SAFE and _is_foreign(request):
+            raise _foreign()
+
+
+def cookie_path(request: Request) -> str:
+    """Return the path of our cookies."""
+    return request.scope.get(BASE) or "/"
+
+
 def _is_foreign(request: Request) -> bool:
     """Return True if a page of another origin made a browser send this request."""
     if (site := request.headers.get("sec-fetch-site")) is not None:
@@ -256,9 +284,10 @@ def _is_foreign(request: Request) -> bool:
 
 
 def _is_by_tls(request: Request) -> bool:
-    """Return True if a proxy says that the browser uses TLS. A client that lies only makes its own browser
-    keep the cookie to itself."""
-    return request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower() == "https"
+    """Return True if the browser uses TLS, as a proxy or the server says. A client that lies only makes its
+    own browser keep the cookie to itself."""
+    named = request.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+    return "https" in (request.url.scheme, named)
 
 
 def _wrong_key() -> Refusal:
@@ -270,6 +299,8 @@ def _foreign() -> Refusal:
     return Refusal(403, "foreign_origin", message, "Use the gateway's own page.")
 
 
+_PAGE = "./"
+"""The page, as seen from the addresses of a log-in: a proxy may serve it below a path that we do not know."""
 _JUDGED = "hermes_trio.judged"
 _WHERE = "It is web.key in config.yaml, or in <home>/web.key. Send it as `Authorization: Bearer <key>`."
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}

@@ -340,7 +340,7 @@ async def test_a_used_link_redirects_a_logged_in_browser_to_the_page(web_stage: 
             await log_in(browser, link)
             for _ in range(login_attempts.MOST_TRIES + 1):
                 again = await browser.get(link)
-                assert (again.status_code, again.headers["location"]) == (303, "/")
+                assert (again.status_code, again.headers["location"]) == (303, "./")
             assert (await browser.get("/api/sessions")).status_code == 200
         async with client(web_stage.web, None) as stranger:
             for _ in range(login_attempts.MOST_TRIES + 1):

@@ -1,8 +1,8 @@
 // Requests to the gateway.
 
-import { keep } from "./dom.js";
+import { BASE, keep } from "./dom.js";
 
-const PLACE = "page-key";
+const PLACE = `${BASE}page-key`;
 
 // A browser sends its cookies to every port of a host. So a log-in has another half, the page key: it is in
 // the storage of this origin, port included, and only this page sends it. A log-in link has it in its address.
@@ -23,7 +23,7 @@ export const pageHeaders = () => ({ "x-hermes-page": pageKey });
 
 /** Go to the log-in page, which returns here after the log-in. */
 export function askForKey() {
-  location.replace(`/login${location.hash}`);
+  location.replace(`${BASE}/login${location.hash}`);
 }
 
 /** Delete the page key of this browser. */
@@ -43,7 +43,7 @@ export class Refused extends Error {
 async function ask(method, path, body) {
   let answer;
   try {
-    answer = await fetch(path, {
+    answer = await fetch(BASE + path, {
       method,
       headers: { ...pageHeaders(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),

@@ -1,7 +1,7 @@
 // The messages of the open session. The page scrolls with a growing answer only while its end is in view.
 
 import { post, Refused } from "./api.js";
-import { $, announce, h, icon, reconcile } from "./dom.js";
+import { $, BASE, announce, h, icon, reconcile } from "./dom.js";
 import { outbox, discard, flush } from "./outbox.js";
 import { changed, look, on, shownTurns, store } from "./store.js";
 import { now, span } from "./time.js";
@@ -137,7 +137,7 @@ function beginning(one) {
 
 function welcome(key, title, text) {
   const make = () => ({
-    element: h("div", { class: "welcome" }, h("img", { src: "/page/icon.svg", alt: "", width: 44, height: 44 }), h("h2", {}, title), text ? h("p", {}, text) : null),
+    element: h("div", { class: "welcome" }, h("img", { src: `${BASE}/page/icon.svg`, alt: "", width: 44, height: 44 }), h("h2", {}, title), text ? h("p", {}, text) : null),
     update() {},
   });
   return { key: `welcome-${key}`, make };

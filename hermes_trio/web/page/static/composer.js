@@ -1,7 +1,7 @@
 // The message field: it keeps a draft for each session, and sends messages through the outbox.
 
 import { newId, post } from "./api.js";
-import { $, announce, keep } from "./dom.js";
+import { $, BASE, announce, keep } from "./dom.js";
 import { answerAsk, toEnd } from "./chat.js";
 import { say } from "./outbox.js";
 import { changed, look, on, shownTurns, store } from "./store.js";
@@ -11,7 +11,7 @@ const touch = matchMedia("(pointer: coarse)");
 let drafted;
 let stopping = "";
 
-const draftPlace = (id) => `draft:${id ?? "new"}`;
+const draftPlace = (id) => `${BASE}draft:${id ?? "new"}`;
 
 function busyTurn() {
   return store.open ? shownTurns().find((turn) => turn.running) : undefined;

@@ -70,6 +70,9 @@ export function reconcile(parent, views, items, make) {
   }
 }
 
+/** The path below which the page is served, such as `/hermes`; empty at the root of its host. */
+export const BASE = new URL("..", import.meta.url).pathname.slice(0, -1);
+
 /** Store a text in the browser, if there is room. */
 export function keep(place, text) {
   try {

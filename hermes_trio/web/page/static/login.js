@@ -1,5 +1,7 @@
 // Logs in with the key, and then shows the page.
 
+import { BASE } from "./dom.js";
+
 const form = document.getElementById("login");
 const key = document.getElementById("key");
 const problem = document.getElementById("problem");
@@ -13,14 +15,14 @@ form.addEventListener("submit", async (event) => {
   event.preventDefault();
   problem.textContent = "";
   try {
-    const answer = await fetch("/login", {
+    const answer = await fetch(`${BASE}/login`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ key: key.value.trim() }),
     });
     if (answer.ok) {
-      localStorage.setItem("page-key", answer.headers.get("x-hermes-page"));
-      history.replaceState(null, "", "/" + location.hash);
+      localStorage.setItem(`${BASE}page-key`, answer.headers.get("x-hermes-page"));
+      history.replaceState(null, "", `${BASE}/${location.hash}`);
       location.reload();
       return;
     }

@@ -2,12 +2,12 @@
 // reload loses one. Each has an idempotency key, so that it stays one message however often it is sent.
 
 import { newId, post, Refused } from "./api.js";
-import { keep } from "./dom.js";
+import { BASE, keep } from "./dom.js";
 import { changed, look, on, store } from "./store.js";
 
 // Each message has a storage key of its own, because several tabs store messages. If two tabs send the same
 // one, its idempotency key makes it one.
-const PLACE = "outbox:";
+const PLACE = `${BASE}outbox:`;
 
 let entries = read();
 let flushing = false;

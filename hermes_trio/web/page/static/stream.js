@@ -1,5 +1,6 @@
 // The stream of events. It is opened again whenever it breaks, from the last event that was received.
 
+import { BASE } from "./dom.js";
 import { askForKey, pageHeaders } from "./api.js";
 import { changed, happened, store } from "./store.js";
 
@@ -56,7 +57,7 @@ async function connect() {
 // An EventSource cannot send the page key: it sends no headers of ours.
 async function listen(mine) {
   const path = `/api/events${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`;
-  const answer = await fetch(path, { headers: pageHeaders(), signal: mine.signal, cache: "no-store" });
+  const answer = await fetch(BASE + path, { headers: pageHeaders(), signal: mine.signal, cache: "no-store" });
   if (answer.status === 401) askForKey();
   if (!answer.ok) return;
   failures = 0;
