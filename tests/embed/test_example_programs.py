@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -23,6 +24,7 @@ import trio
 from hermes_trio import blocking
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import open_model_server
+from tests.machine import HERMES, environment
 from tests.stage import Agent
 
 ROOT = Path(__file__).parents[2]
@@ -114,8 +116,7 @@ def test_ctrl_c_ends_a_bot_on_asyncio_while_it_answers(tmp_path: Path) -> None:
 
 
 def test_a_web_server_closes_its_gateway_while_it_answers(tmp_path: Path) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     with program("web_app.py", str(tmp_path), str(port)) as running, connected(port) as client:
         client.sendall(b"POST /first HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\ncount")
         answer = b""
@@ -160,8 +161,7 @@ SERVERS = [
 async def test_a_web_server_ends_its_gateway_while_somebody_follows_a_turn(
     command: str, tmp_path: Path
 ) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     address = f"http://127.0.0.1:{port}"
     async with open_model_server() as model, httpx.AsyncClient(base_url=address, headers=BEARER) as http:
         model.answers(
@@ -197,6 +197,54 @@ async def test_a_web_server_ends_its_gateway_while_somebody_follows_a_turn(
             await running.wait()  # noqa: ASYNC102 - it was killed
     found = await trio.to_thread.run_sync(outcomes, tmp_path)
     assert found == ["answered", "cut"]
+
+
+def installed(example: Path, site: Path) -> None:
+    """Install a package without its files: what an installer writes about it, for a directory of the path."""
+    project = tomllib.loads((example / "pyproject.toml").read_text("utf-8"))["project"]
+    about = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    about.mkdir(parents=True)
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (about / "METADATA").write_text(metadata, "utf-8")
+    groups = (
+        f"[{group}]\n" + "".join(f"{name} = {place}\n" for name, place in points.items())
+        for group, points in project["entry-points"].items()
+    )
+    (about / "entry_points.txt").write_text("".join(groups), "utf-8")
+
+
+def test_a_gateway_finds_the_platform_of_another_package(tmp_path: Path) -> None:
+    home, port = tmp_path / "home", free_port()
+    home.mkdir(mode=0o700)
+    installed(EXAMPLES / "line_platform", tmp_path / "site")
+    platforms = f"{{line: {{port: {port}, allow_from: all}}}}"
+    config = f"model: {{provider: demo}}\nweb: {{port: 0}}\nplatforms: {platforms}\n"
+    (home / "config.yaml").write_text(config, "utf-8")
+    path = os.pathsep.join([str(EXAMPLES / "line_platform"), str(tmp_path / "site"), str(ROOT)])
+    environ = environment(home, PYTHONPATH=path)
+    with subprocess.Popen([*HERMES, "run"], env=environ, stdout=subprocess.DEVNULL) as running:
+        try:
+            with connected(port) as person, person.makefile("r", encoding="utf-8") as lines:
+                person.sendall(b"good day\n")
+                assert lines.readline() == "You said: good day\n"
+                person.sendall(b"count to 90\n")
+                with closing(sqlite3.connect(home / "gateway.db")) as db:
+                    while db.execute("SELECT count(*) FROM turns").fetchone() != (2,):
+                        time.sleep(0.05)
+                running.terminate()
+                assert "shutting down" in lines.read().lower()
+            running.wait(PATIENCE)
+        finally:
+            running.kill()
+    first, second = outcomes(home)
+    assert (first, second in ("cut", "unstarted")) == ("answered", True)
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port: int = taken.getsockname()[1]
+    return port
 
 
 async def listens(port: int) -> None:
