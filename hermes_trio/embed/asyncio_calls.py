@@ -17,6 +17,7 @@ import trio
 
 from ..base.errors import GatewayError
 from ..host.loop.outsiders import Outsider
+from ..host.loop.scoped_task import is_cancelled
 
 T = TypeVar("T")
 
@@ -137,7 +138,7 @@ def _result_of(done: asyncio.Future[outcome.Outcome[T]]) -> T:
     """Return the result of a call that has ended. If Trio has cancelled it, as with the turn of an agent, it
     is cancelled on asyncio too."""
     result = done.result()
-    if isinstance(result, outcome.Error) and isinstance(result.error, trio.Cancelled):
+    if isinstance(result, outcome.Error) and is_cancelled(result.error):
         raise asyncio.CancelledError
     return result.unwrap()
 

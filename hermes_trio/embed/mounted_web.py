@@ -86,12 +86,14 @@ class _OnAsyncio:
     calls: AsyncioCalls
 
     async def run(self, request: Callable[[], Awaitable[None]]) -> None:
-        if asyncio.get_running_loop() is not self.calls.loop:
-            raise RuntimeError("the gateway was opened on another event loop than that of this server")
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are on asyncio
         try:
             await self.calls.call(request)
-        except* trio.Cancelled:
-            pass  # the end of the gateway has cut it, and the server closes the connection
+        except asyncio.CancelledError:
+            if task.cancelling():
+                raise
+            # The end of the gateway has cut the request, and the server closes its connection.
 
     async def on_host(self, call: Callable[[], Awaitable[Any]]) -> Any:
         async def calling() -> Any:

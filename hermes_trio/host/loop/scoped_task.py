@@ -24,7 +24,7 @@ async def beside(job: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
         try:
             await job()
         except BaseException as error:
-            failed = not _is_cancelled(error)
+            failed = not is_cancelled(error)
             raise
 
     try:
@@ -46,7 +46,7 @@ async def beside(job: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
             raised.__context__ = context  # without the group that it was taken from
 
 
-def _is_cancelled(error: BaseException) -> bool:
+def is_cancelled(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.split(trio.Cancelled)[1] is None
     return isinstance(error, trio.Cancelled)
