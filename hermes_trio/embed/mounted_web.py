@@ -90,7 +90,7 @@ class _OnAsyncio:
         assert task is not None  # noqa: S101 - we are on asyncio
         try:
             await self.calls.call(request)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # noqa: ASYNC103 - a cancellation of ours, not of the task
             if task.cancelling():
                 raise
             # The end of the gateway has cut the request, and the server closes its connection.
