@@ -102,6 +102,8 @@ SLOW = (
     "tests/masking/test_redaction.py::test_masking_time_grows",
 )
 """Tests that compute for seconds, because they try every place of a cut or many examples."""
+LONGEST = ("tests/tools/sandbox/test_corpus.py", "tests/kill/test_gateway_storm.py")
+"""Tests of a minute each. They run first, or the others would end long before them."""
 
 
 def pytest_configure() -> None:
@@ -121,6 +123,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run each test on its host and on the clock of its fixtures, and mark the tests that `make check` leaves
     out so that it stays quick. `make test` runs all of them."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     for item in items:
         virtual = _is_virtual(item)
         host = config.getoption("--host")

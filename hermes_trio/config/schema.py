@@ -290,7 +290,7 @@ class McpServerConfig(Section, frozen=True):
     args: Annotated[tuple[str, ...], Meta(description="Arguments of that program.")] = ()
     cwd: Annotated[
         str | None,
-        Meta(description="Directory in which it starts; by default one of its own, which no command writes."),
+        Meta(description="Directory in which it starts; by default one that no command can change."),
     ] = None
     env: Annotated[
         Mapping[str, str],

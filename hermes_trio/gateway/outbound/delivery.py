@@ -146,13 +146,14 @@ class Delivery:
         if body.only_closes and not traits.edits:
             return None  # it removes buttons, and this platform cannot edit
         if body.closes is not None:
-            lost, message_id, sent_at = await self._database.read(outbox.streamed_state, body.closes)
+            read = self._database.read(outbox.streamed_state, body.closes)
+            lost, message_id, sent_at, attempts = await read
             if lost or message_id is not None or traits.placeholder:
                 await self.store_receipts()  # the platform is called before the attempt is stored
             if lost:
                 message_id = await self._found(link, row, body, sent_at)
             if message_id is None and traits.placeholder and not body.only_closes:
-                message_id = await self._placed(link, row, body.closes)
+                message_id = await self._placed(link, row, body.closes, attempts)
             # An edit may be made twice, so its attempt needs no record.
             if message_id is not None and await self._edited(link, message_id, body):
                 return message_id
@@ -206,9 +207,9 @@ class Delivery:
             return await self._send(link, outgoing(replace(row.owed, delivery_key=body.closes), body.part))
         return None
 
-    async def _placed(self, link: Link, row: OutboxRow, key: str) -> str | None:
+    async def _placed(self, link: Link, row: OutboxRow, key: str, attempts: int) -> str | None:
         """Send a placeholder for this row and return its id; None if too many placeholders were lost."""
-        if await self._database.read(outbox.attempts_at, key) >= MOST_PLACEHOLDERS:
+        if attempts >= MOST_PLACEHOLDERS:
             return None
         placeholder = self._connection.adapter.traits.placeholder
         body = msgspec.json.encode(Body(placeholder)).decode()

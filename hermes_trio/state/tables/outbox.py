@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..db.engine import Db
 
@@ -51,6 +51,19 @@ class OutboxRow:
     attempted_at: float | None
     receipt: str | None
     error: str | None
+
+
+class Streamed(NamedTuple):
+    """The state of a streamed message."""
+
+    is_lost: bool
+    """Its send has an unknown outcome."""
+    message_id: str | None
+    """The id that the platform gave it, if known."""
+    sent_at: float | None
+    """The time of the first send that may have arrived."""
+    attempts: int
+    """The number of attempts to send it."""
 
 
 _COLUMNS = (
@@ -113,18 +126,11 @@ def by_key(db: Db, delivery_key: str) -> OutboxRow | None:
     return _delivery(row) if row else None
 
 
-def attempts_at(db: Db, delivery_key: str) -> int:
-    """Return the number of attempts to send the row with this delivery key."""
-    row = db.execute("SELECT attempts FROM outbox WHERE delivery_key = ?", (delivery_key,)).fetchone()
-    return row[0] if row else 0
-
-
-def streamed_state(db: Db, delivery_key: str) -> tuple[bool, str | None, float | None]:
-    """Return three facts about a streamed message: whether its send has an unknown outcome, the id the
-    platform gave it, if known, and the time of the first send that may have arrived."""
-    query = "SELECT state = 'attempting', receipt, attempted_at FROM outbox WHERE delivery_key = ?"
-    unsure, receipt, attempted_at = db.execute(query, (delivery_key,)).fetchone() or (False, None, None)
-    return bool(unsure), receipt, attempted_at
+def streamed_state(db: Db, delivery_key: str) -> Streamed:
+    """Return the state of the streamed message with this key."""
+    query = "SELECT state = 'attempting', receipt, attempted_at, attempts FROM outbox WHERE delivery_key = ?"
+    lost, *others = db.execute(query, (delivery_key,)).fetchone() or (False, None, None, 0)
+    return Streamed(bool(lost), *others)
 
 
 def has_key(db: Db, delivery_key: str) -> bool:

@@ -59,7 +59,7 @@ def test_a_delivery_goes_from_owed_to_sent(db: Db) -> None:
     outbox.note_receipt(db, row.outbox_id, "900", NOON + 2)
     sent = the_row(db, row.outbox_id)
     assert (sent.state, sent.receipt, sent.error) == (OutboxState.SENT, "900", None)
-    assert outbox.streamed_state(db, "k1") == (False, "900", NOON + 1)
+    assert outbox.streamed_state(db, "k1") == (False, "900", NOON + 1, 2)
     assert owed_now(db) == []
 
 
@@ -118,10 +118,10 @@ def test_a_streamed_message_is_never_an_open_delivery(db: Db) -> None:
     row = the_row(db, stream)
     assert (row.state, row.attempts, row.attempted_at) == (OutboxState.ATTEMPTING, 1, NOON)
     assert owed_now(db) == []
-    assert outbox.streamed_state(db, "stream") == (True, None, NOON)
+    assert outbox.streamed_state(db, "stream") == (True, None, NOON, 1)
     outbox.note_receipt(db, stream, "900", NOON + 1)
-    assert outbox.streamed_state(db, "stream") == (False, "900", NOON)
-    assert outbox.streamed_state(db, "nothing") == (False, None, None)
+    assert outbox.streamed_state(db, "stream") == (False, "900", NOON, 1)
+    assert outbox.streamed_state(db, "nothing") == (False, None, None, 0)
     assert outbox.has_key(db, "stream") is True
     assert outbox.has_key(db, "nothing") is False
 

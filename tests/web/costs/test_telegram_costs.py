@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_trio.config.schema import PlatformConfig
 from hermes_trio.testing.model_replies import Reply
@@ -21,26 +22,28 @@ from .job_counts import Cost
 
 ANSWER = "Hello there."
 SLOWLY = replace(Reply().says(ANSWER).uses(100, 3), piece=3, seconds_per_event=1.0)
-"""In four pieces, so slowly that each is shown by an edit of its own."""
+"""In four pieces, so slowly that each is shown by an edit or a draft of its own."""
 
 
 @asynccontextmanager
-async def on_telegram(stage: Stage) -> AsyncIterator[tuple[BotApi, CountedLife]]:
+async def on_telegram(stage: Stage, *, drafts: bool) -> AsyncIterator[tuple[BotApi, CountedLife]]:
     """Run a counted life of this stage with a bot."""
     platforms = {"telegram": PlatformConfig(allow_from="all")}
     stage.config = msgspec.structs.replace(stage.config, platforms=platforms)
     async with open_bot_api() as telegram, counted(stage) as life:
-        bot = TelegramAdapter(telegram.token, base_url=telegram.base_url)
+        traits = replace(TRAITS, drafts=drafts)
+        bot = TelegramAdapter(telegram.token, base_url=telegram.base_url, traits=traits)
         async with stage.life(adapters=[bot]):
             await life.cost()
             yield telegram, life
 
 
-async def test_an_edit_on_telegram_costs_no_commit(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("drafts", "shown"), [(False, "edit"), (True, "draft")])
+async def test_an_edit_and_a_draft_on_telegram_cost_no_commit(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drafts: bool, shown: str
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    async with on_telegram(stage) as (telegram, life):
+    async with on_telegram(stage, drafts=drafts) as (telegram, life):
 
         async def answered(times: int) -> None:
             await telegram.until(lambda: telegram.chat("42").texts == [ANSWER] * times)
@@ -52,4 +55,4 @@ async def test_an_edit_on_telegram_costs_no_commit(
             await answered(turns)
             # Each piece of the answer is in the journal before it is shown.
             assert await life.cost() == Cost(6 + first, reads=4 + first, journal=2 + 4)
-            assert sum(one.what == "edit" for one in telegram.history) > 2
+            assert sum(one.what == shown for one in telegram.history) > 2
