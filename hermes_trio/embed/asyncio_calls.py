@@ -149,13 +149,21 @@ async def call_asyncio(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any
     me = trio.lowlevel.current_task()
     task = loop.create_task(coroutine)
     raise_cancel: Callable[[], Any] | None = None
+    is_waiting = True
 
     def end(_: object) -> None:
-        trio.lowlevel.reschedule(me)
+        if is_waiting:
+            trio.lowlevel.reschedule(me)
 
     def abort(raise_cancelled: Callable[[], Any]) -> trio.lowlevel.Abort:
-        nonlocal raise_cancel
+        nonlocal raise_cancel, is_waiting
         raise_cancel = raise_cancelled
+        if task.done():
+            # `end` may never come: a task that raises SystemExit ends a loop which nobody runs again.
+            is_waiting = False
+            if not task.cancelled():
+                task.exception()  # or asyncio complains that nobody has asked for it
+            return trio.lowlevel.Abort.SUCCEEDED
         task.cancel()
         return trio.lowlevel.Abort.FAILED  # `end` comes when the task has ended
 

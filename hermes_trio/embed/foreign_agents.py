@@ -173,6 +173,9 @@ async def _asyncio_loop() -> AsyncIterator[asyncio.AbstractEventLoop]:
         return
     import trio_asyncio  # not before it is needed: it changes `asyncio.new_event_loop`
 
+    # Ctrl-C inside of a callback would end this loop, and trio-asyncio would wait for its tasks for ever. It
+    # goes to the main task of the program instead.
+    trio.lowlevel.enable_ki_protection(trio_asyncio.TrioEventLoop._main_loop)
     async with trio_asyncio.open_loop() as loop:
         yield loop
 

@@ -29,3 +29,35 @@ def test_agents_and_tools_of_asyncio_on_trio(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "9 passed" in done.stdout.splitlines()[-1]
+
+
+PROGRAM = """
+import asyncio, signal, sys, trio
+import hermes_trio
+
+@hermes_trio.asyncio_agent
+async def answer(turn):
+    {does}
+    await asyncio.sleep(60)
+
+async def main():
+    async with hermes_trio.open_gateway(sys.argv[1], agent=answer) as gateway:
+        await gateway.say("first", "hello")
+
+trio.run(main)
+"""
+
+
+@pytest.mark.skipif(find_spec("trio_asyncio") is None, reason="trio-asyncio is not installed")
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize(
+    ("does", "error"),
+    [("signal.raise_signal(signal.SIGINT)", "KeyboardInterrupt"), ("sys.exit(3)", "RunUnanswered")],
+    ids=["Ctrl-C", "an exit"],
+)
+def test_ctrl_c_or_an_exit_inside_an_agent_of_asyncio_ends_its_turn(
+    tmp_path: Path, does: str, error: str
+) -> None:
+    program = [sys.executable, "-c", PROGRAM.format(does=does), str(tmp_path)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    assert error in done.stderr.splitlines()[-1], done.stderr
