@@ -1,5 +1,5 @@
-"""What is around a program: a slow disk, busy processors, a chat platform that does not answer any more, and
-a clock that is moved forward.
+"""Conditions around a measured program: a slow disk, busy processors, a chat platform that has stopped
+answering, and a clock that is moved forward.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BURN = "import os\nwhile os.getppid() == {parent}:\n    pass"
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a program is started with, and what happens to it in the moment of its stop."""
+    """The environment of a program at its start, and the action at the moment of its stop."""
 
     environ: Mapping[str, str]
     telegram: int | None = None

@@ -49,10 +49,10 @@ class Grown:
     start_mb: float | None = None
     """After its first turns."""
     idle_kb: float | None = None
-    """Of a session in which turns were answered."""
+    """Memory of a session in which turns were answered."""
     held: int = 0
     running_kb: float | None = None
-    """Of a session whose turn runs."""
+    """Memory of a session whose turn runs."""
     turns: int | None = None
     """Turns of the hour."""
     end_mb: float | None = None

@@ -39,7 +39,7 @@ MOST_RECALLED = 50
 KINDS = tuple(COMMANDS)
 
 Texts = Mapping[str, str]
-"""What the turn of each session is asked."""
+"""The message of each session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""What turns cost a program that is used: turns per second and CPU of one, its prompt, and the share of it
-that is the same as in the prompt before, which is the most that the cache of a provider can save.
+"""The cost of turns under use: turns per second, CPU of one turn, the size of its prompt, and the share of
+it that repeats the one before it, which is the most that the cache of a provider can save.
 
     python -m bench traffic --peers
 
@@ -54,7 +54,7 @@ class Carried:
     cpu_ms: float | None = None
     """CPU of one turn, with all its processes."""
     prompt_kb: float | None = None
-    """Of the first request; of a day the last one."""
+    """The size of the first prompt; in a day that of the last one."""
     repeated: float | None = None
     """The median share of a prompt that repeats the one before it."""
     failed: str = ""

@@ -74,7 +74,7 @@ class Subject(ABC):
     name: str
     ready_path = "/health"
     cannot: Mapping[str, str] = {}
-    """What it cannot be made to do, with the reason: `cut` turns, run `tools`, connect to a `platform`."""
+    """Abilities that the program lacks, each with the reason: `cut`, `tools`, `platform`."""
     tool = "terminal command"
     """Its tool for commands, and the argument that takes the command."""
     settings = ""

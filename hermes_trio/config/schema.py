@@ -288,10 +288,7 @@ class McpServerConfig(Section, frozen=True):
         str | None, Meta(description="Program that is the server; or leave it out and give a url.")
     ] = None
     args: Annotated[tuple[str, ...], Meta(description="Arguments of that program.")] = ()
-    cwd: Annotated[
-        str | None,
-        Meta(description="Directory in which it starts; by default one that no command can change."),
-    ] = None
+    cwd: Annotated[str | None, Meta(description="Working directory; by default `mcp` in the home.")] = None
     env: Annotated[
         Mapping[str, str],
         Meta(description="Environment variables, such as secrets, besides PATH, HOME and the like."),

@@ -40,7 +40,7 @@ class ModelTransport(httpx.AsyncBaseTransport):
         try:
             await connection.send(request)
             head = await connection.head(silence)
-        except BaseException:
+        except BaseException:  # also a cancellation: the connection is in the middle of an exchange
             connection.close()
             raise
         body = ResponseBody(self, connection, silence)
@@ -80,7 +80,7 @@ class ModelTransport(httpx.AsyncBaseTransport):
         except trio.BrokenResourceError as error:
             tcp.socket.close()
             raise httpx.ConnectError(str(error)) from error
-        except BaseException:
+        except BaseException:  # also a cancellation: nobody else knows the socket
             tcp.socket.close()
             raise
         return stream

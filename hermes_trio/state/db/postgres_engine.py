@@ -95,7 +95,7 @@ def open_postgres(
         opened.append(PostgresConnection(conninfo, schema))
         bring_up_to_date(opened[0].link, schema, path, world, steps)
         opened.append(PostgresConnection(conninfo, schema))
-    except BaseException as error:
+    except BaseException as error:  # whatever it is, nobody else closes what was opened
         for connection in opened:
             connection.close()
         if isinstance(error, psycopg.Error):
