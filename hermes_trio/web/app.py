@@ -37,7 +37,7 @@ from .http.gate import Gate, RouteGuard
 from .http.http_errors import HANDLERS
 from .http.openapi import DescriptionRoutes
 from .http.owner import OwnerCheck
-from .http.server import listen, serve_connections
+from .http.server import OpenListeners, listen, open_new_listeners, serve_connections
 from .openai.completions import CompletionRoutes
 from .openai.run_routes import RunRoutes
 from .operation_responses import OPERATION_HANDLERS
@@ -72,6 +72,7 @@ class Web:
         *,
         owns_process: bool = False,
         long_steps: BatchTimes | None = None,
+        open_listeners: OpenListeners = open_new_listeners,
     ) -> None:
         """With `owns_process` the process belongs to the gateway alone, so each child process is the
         agent's. `long_steps` are the steps that held the event loop for long, if somebody notes them."""
@@ -79,7 +80,7 @@ class Web:
         self.callers = Counter[str]()
         """The number of clients that wait for the answer of each run."""
         self._config, self._version, self._owns_process = config.web, version, owns_process
-        self._long_steps = long_steps
+        self._long_steps, self._open_listeners = long_steps, open_listeners
         self._open: OpenDoor | None = None
 
     @property
@@ -99,7 +100,7 @@ class Web:
         """Listen until the work of the gateway is over and all listeners have the last event."""
         home, shutdown = gateway.home, gateway.shutdown
         key = web_key(home.path, self._config)
-        listeners = await listen(self._config)
+        listeners = await listen(self._config, self._open_listeners)
         home.secrets.learn(key)  # the key may have been made just now
         port = listeners[0].socket.getsockname()[1]
         host = f"[{self._config.host}]" if ":" in self._config.host else self._config.host

@@ -43,6 +43,7 @@ from ...host.loop.open_files import raise_open_files
 from ...host.loop.task_tree import waits_noted, write_tree_on_signal
 from ...host.loop.watchdog import WATCHDOG_LOG, last_resort, watch_loop
 from ...host.processes.process_identity import own
+from ...host.service.listening_sockets import ListeningSockets, listening_sockets
 from ...host.service.pid_one import become_init
 from ...host.service.sd_notify import notify_service_manager
 from ...host.service.systemd import queue_restart
@@ -74,6 +75,15 @@ def command(if_wanted: bool) -> None:
         return
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
+    with listening_sockets(os.environ) as sockets:
+        way = _run_until_end(home, sockets)
+        if way is Exit.EXEC:
+            sockets.pass_on(os.environ)
+        leave(way)
+
+
+def _run_until_end(home: Path, sockets: ListeningSockets) -> Exit:
+    """Run the gateway, and return how the process is to end. Everything but the sockets is closed then."""
     with ExitStack() as opened:
         try:
             loaded = load_and_warn(check_start)
@@ -93,7 +103,7 @@ def command(if_wanted: bool) -> None:
             log.warning("part of the home not used", part=finding.text)
         raise_open_files()
         watched_by = supervisor(os.environ, in_container=_is_main_process_of_container())
-        gateway = trio.run(_run, home, loaded, adapters, watched_by, arm)
+        gateway = trio.run(_run, home, loaded, adapters, watched_by, arm, sockets)
         ending = gateway.control.current
         assert ending is not None  # noqa: S101 - `_run` returns after the ending
         way = consequences(ending, watched_by).exit
@@ -103,7 +113,7 @@ def command(if_wanted: bool) -> None:
                 "The database was removed or replaced while the gateway ran: "
                 "logs/gateway.log names the saved copy."
             )
-    leave(way)
+    return way
 
 
 def _is_main_process_of_container() -> bool:
@@ -118,12 +128,19 @@ async def _run(
     adapters: Sequence[Adapter],
     watched_by: Supervisor,
     arm: Callable[[float], None],
+    sockets: ListeningSockets,
 ) -> RunningGateway:
     """Run the gateway until it has ended."""
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
     with waits_noted() as waits:
-        web = Web(loaded.config, __version__, owns_process=True, long_steps=waits.long_steps)
+        web = Web(
+            loaded.config,
+            __version__,
+            owns_process=True,
+            long_steps=waits.long_steps,
+            open_listeners=sockets.listen,
+        )
         setup = Setup(
             home,
             loaded.config,
@@ -142,7 +159,9 @@ async def _run(
             services.start_soon(keep_armed, control, arm)
             async with trio.open_nursery() as tree:
                 gateway: RunningGateway = await tree.start(serving)
-                services.start_soon(notify_service_manager, gateway.home.board, os.environ, world)
+                services.start_soon(
+                    notify_service_manager, gateway.home.board, os.environ, world, sockets.kept
+                )
                 if gateway.home.database.damaged_copy is not None:
                     _print(database_damaged(gateway.home.database.damaged_copy.name))
                 services.start_soon(_print_refusals, gateway.home.board)
@@ -216,7 +235,7 @@ async def keep_armed(control: Control, arm: Callable[[float], None]) -> None:
 def leave(way: Exit) -> None:
     """End the process in the way that the ending decided."""
     if way is Exit.EXEC:
-        # Everything is closed: the next life begins in the same process.
+        # Everything else is closed: the next life begins in the same process.
         os.execv(sys.executable, _this_command())  # noqa: S606
     code = exit_code(way)
     for stream in filter(None, (sys.stdout, sys.stderr)):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 
 import trio
 
@@ -19,11 +20,17 @@ from ..home.state_file import GatewayState, Status
 from ..home.status_board import StatusBoard
 from .service_files import stop_timeout
 
+STORED_AS = "web"
+"""Name of our sockets in the store of the manager."""
+
 log = Log(__name__)
 
 
-async def notify_service_manager(board: StatusBoard, environ: Mapping[str, str], world: World) -> None:
-    """Send the changes of the board to the service manager that started us, until cancelled."""
+async def notify_service_manager(
+    board: StatusBoard, environ: Mapping[str, str], world: World, listening: Sequence[socket.socket] = ()
+) -> None:
+    """Give the service manager that started us the listening sockets, which it passes to the next life, and
+    send it the changes of the board, until cancelled."""
     address = environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
@@ -33,10 +40,23 @@ async def notify_service_manager(board: StatusBoard, environ: Mapping[str, str],
         except OSError as error:
             log.warning("service manager does not listen", error=str(error))
             return
+        await _store(manager, listening)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_tell_changes, manager, board, world)
             if period := watchdog_period(environ):
                 nursery.start_soon(_say_alive, manager, period)
+
+
+async def _store(manager: trio.socket.SocketType, listening: Sequence[socket.socket]) -> None:
+    """Let the manager hold these sockets, and no longer those that it was given before."""
+    await _tell(manager, "FDSTOREREMOVE=1", f"FDNAME={STORED_AS}")
+    files = array("i", [one.fileno() for one in listening])
+    try:
+        await manager.sendmsg(
+            [f"FDSTORE=1\nFDNAME={STORED_AS}".encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)]
+        )
+    except OSError as error:
+        log.warning("listening sockets not stored by the service manager", error=str(error))
 
 
 async def _tell_changes(manager: trio.socket.SocketType, board: StatusBoard, world: World) -> None:

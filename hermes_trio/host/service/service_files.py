@@ -107,6 +107,8 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
+# Its listening sockets stay open over a restart, so clients wait and are not refused.
+FileDescriptorStoreMax=8
 ExecStart={program} run
 # A stop by systemd is a planned one: this says so to the gateway, before the signal.
 ExecStop=-{program} service stopping

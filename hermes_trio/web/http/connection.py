@@ -32,6 +32,9 @@ PROGRESS_WITHIN = 10.0
 PROGRESS_BYTES = 1024
 IDLE = 75.0
 """Seconds that a connection may be idle between two requests."""
+FIRST_WITHIN = 0.05
+"""Seconds from the start of a connection in which its first request is still answered if the server closes.
+Most clients connect because they have a request, and would take the close for a failure."""
 TAKEN_WITHIN = 20.0
 """Seconds in which a client must take the next piece of an answer."""
 LINGER = 5.0
@@ -91,14 +94,18 @@ class HttpConnection:
         self.own = stream.socket.getsockname()[:2]
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         self.idle: trio.CancelScope | None = None
+        self._is_new = True
+        """True until the first request."""
         self.closing = False
         """True if the connection is closed after the current answer."""
 
     def close(self) -> None:
         """Close the connection after its current answer; at once if it is idle, or if it is a stranger whose
-        request is incomplete."""
+        request is incomplete. One that has just begun may still send its first request."""
         self.closing = True
-        if self.idle is not None:
+        if self.idle is not None and self._is_new:
+            self.idle.deadline = min(self.idle.deadline, self.since + FIRST_WITHIN)
+        elif self.idle is not None:
             self.idle.cancel(reason="the server is closed")
         elif self.waits and not self.known:
             self.evict()
@@ -116,8 +123,8 @@ class HttpConnection:
         async with self._stream:
             with suppress(Hangup, trio.BrokenResourceError, trio.ClosedResourceError):
                 try:
-                    while not self.closing and (request := await self._next()) is not None:
-                        self.known, self.since = False, trio.current_time()
+                    while (self._is_new or not self.closing) and (request := await self._next()) is not None:
+                        self._is_new, self.known, self.since = False, False, trio.current_time()
                         exchange = Exchange(self._http, self._stream, request, self)
                         if not await exchange.answer(self._app):
                             break
@@ -135,7 +142,8 @@ class HttpConnection:
             self.waits, self.idle = False, None
 
     async def _read_head(self) -> h11.Request | None:
-        with trio.CancelScope(deadline=trio.current_time() + IDLE) as self.idle:
+        within = FIRST_WITHIN if self.closing else IDLE
+        with trio.CancelScope(deadline=trio.current_time() + within) as self.idle:
             if self._http.trailing_data[0]:
                 self.idle.deadline = trio.current_time() + HEAD_WITHIN
             while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import BinaryIO, Self
 
@@ -33,6 +33,9 @@ SHORTEST_KEY = 16
 _FULL = b"HTTP/1.1 503 Full\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 WHEN_FULL = 0.1
+
+OpenListeners = Callable[[str, int], Awaitable[Sequence[trio.SocketListener]]]
+"""Listens at a host and a port. Raises `OSError`."""
 
 log = Log(__name__)
 
@@ -70,11 +73,18 @@ def check_reach(web: WebConfig) -> None:
         )
 
 
-async def listen(web: WebConfig) -> Sequence[trio.SocketListener]:
+async def open_new_listeners(host: str, port: int) -> Sequence[trio.SocketListener]:
+    """Listen with new sockets."""
+    return await trio.open_tcp_listeners(port, host=host)
+
+
+async def listen(
+    web: WebConfig, open_listeners: OpenListeners = open_new_listeners
+) -> Sequence[trio.SocketListener]:
     """Listen at the address of the configuration. Raises `ConfigInvalid` and `CannotListen`."""
     check_reach(web)
     try:
-        return await trio.open_tcp_listeners(web.port, host=web.host)
+        return await open_listeners(web.host, web.port)
     except OSError as error:
         raise CannotListen(web, error.strerror or str(error)) from error
 

@@ -21,6 +21,7 @@ from hermes_trio.testing import open_loopback
 from tests.machine import PATIENCE, configure, environment, hermes, living
 
 STARTING, RUNNING, DEGRADED, DRAINING, STOPPED, _ = GatewayState
+STORED = ("FDSTOREREMOVE", "FDNAME", "FDSTORE", "FDNAME")
 AT = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no such sockets")
 
@@ -167,7 +168,7 @@ async def test_a_service_manager_is_notified_through_a_whole_life(tmp_path: Path
             life.signal(signal.SIGINT)
             assert await life.ended() == 0
             await manager.hears_the_rest()
-    assert manager.facts == ["READY", "STOPPING", "EXTEND_TIMEOUT_USEC"]
+    assert manager.facts == [*STORED, "READY", "STOPPING", "EXTEND_TIMEOUT_USEC"]
     assert manager.heard[-1] == "STATUS=stopped, 0 running turns"
 
 

@@ -243,6 +243,24 @@ async def test_closing_completes_begun_answers_and_closes_idle_connections() -> 
     await busy.aclose()
 
 
+async def test_a_connection_that_has_just_begun_may_send_its_request_while_the_server_closes(
+    mock_clock: MockClock,
+) -> None:
+    """A restart would otherwise look like a failure to the clients that connected in the last moment."""
+    async with serving() as (port, closed):
+        quick, silent = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(2)]
+        await exchange(port, GET)  # the connections before it have been accepted
+        closed.set()
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(limits.FIRST_WITHIN / 2)
+        await quick.send_all(GET)
+        assert b"connection: close" in (await quick.receive_some(1000)).lower()
+        mock_clock.jump(limits.FIRST_WITHIN)
+        assert await silent.receive_some(1) == b""
+        await quick.aclose()
+        await silent.aclose()
+
+
 async def test_a_client_beyond_the_connection_limit_is_told_that_the_server_is_full() -> None:
     raise_open_files()
     asked, go_on = 0, trio.Event()
