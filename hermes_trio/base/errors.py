@@ -16,6 +16,7 @@
     │  ├─ StoreReadOnly             the disk or the file does not take writes
     │  ├─ StoreDamaged              SQLite found damage while running
     │  ├─ StoreReplaced             its files were removed or replaced while the gateway ran
+    │  ├─ LifeIsOver                another run of a gateway has taken over the work of this one
     │  └─ StoreClosed               used after its block ended
     └─ JournalError                 something about one run journal
        ├─ JournalBusy               a second writer for a run; only one is allowed
@@ -228,6 +229,17 @@ class StoreReplaced(StoreError):
             path,
             "was removed or replaced by another program while the gateway ran",
             "The gateway saves a copy and ends; its log names the copy. Stop it before you move its files.",
+        )
+
+
+class LifeIsOver(StoreError):
+    """Another run of a gateway has taken over the work of this one. Nothing of the write was stored."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path,
+            "another gateway has taken over the work of this one, which had stored nothing for too long",
+            "The gateway ends. Nothing that it has acknowledged is lost; start it again.",
         )
 
 

@@ -21,7 +21,8 @@ import trio
 from ..base.errors import GatewayError, StoreError
 from ..host.home.state_file import GatewayState
 from ..log import Log
-from ..state.tables import endings
+from ..state.db.engine import Db
+from ..state.tables import endings, lives
 from ..state.tables.endings import EndingRow
 from .ending.control import Control
 from .ending.endings_table import Ending
@@ -124,7 +125,7 @@ class Drain:
 
 
 async def store_report(home: Home, shutdown: Shutdown) -> None:
-    """Store the report of the stop, if the disk takes it in time."""
+    """Store the report of the stop, and that this life is over, if the disk takes it in time."""
     report = shutdown.report
     if not report.has_begun:
         return
@@ -132,9 +133,14 @@ async def store_report(home: Home, shutdown: Shutdown) -> None:
     text = msgspec.json.encode(report).decode()
     try:
         with trio.CancelScope(deadline=shutdown.deadline(RECORD_WITHIN, before_end=1.5)):
-            await home.database.write(endings.finish, home.life, text, home.world.time())
+            await home.database.write(_finish, home.life, text, home.world.time())
     except StoreError as error:
         log.error("shutdown report not stored", error=str(error))
+
+
+def _finish(db: Db, life: str, report: str, at: float) -> None:
+    endings.finish(db, life, report, at)
+    lives.leave(db, life, at)
 
 
 async def heed_hold(home: Home, chats: Chats, shutdown: Shutdown, work: Work, catch_up: CatchUp) -> None:

@@ -33,7 +33,7 @@ from ..state.db.engine import Db
 from ..state.db.sqlite_engine import open_sqlite
 from ..state.rules import settle
 from ..state.rules.store import SessionStore
-from ..state.tables import dead_chats, endings, meta, processes
+from ..state.tables import dead_chats, endings, lives, processes
 from .commands.obey import Commands
 from .drain import Drain, heed_hold, serving_state, store_report
 from .ending.control import Control
@@ -46,6 +46,7 @@ from .home.open_home import Home
 from .intake.mailbox import Mailbox
 from .links.access import Access
 from .links.link import Connection, keep_connected
+from .nodes.lease import ALONE, Lease, Node
 from .outbound.announcements import owe_stuck
 from .outbound.chats import Address, Chats, home_channels_of
 from .outbound.gone_chats import GoneChats
@@ -60,9 +61,6 @@ from .turn.agent_function import Agent, AnyAgent, checked_agent
 
 FLUSH_WITHIN = 2.0
 """Seconds for the lanes to send what can be sent when the work is over."""
-
-LIFE = "life"
-"""Name under which `meta` keeps the id of the last life."""
 
 Door = Callable[..., Awaitable[None]]
 """Another way in than a platform. It is called with the `RunningGateway` and a `task_status`, which it tells
@@ -86,9 +84,10 @@ class Setup:
     doors: Sequence[Door] = ()
     world: World = field(default_factory=World)
     worker: Worker = worker_thread
-    open_engine: OpenEngine = open_sqlite
     """Runs the blocking work of the store and the journals."""
+    open_engine: OpenEngine = open_sqlite
     guarded: Guarded = open_guard
+    node: Node = ALONE
 
 
 async def serve(
@@ -145,9 +144,16 @@ async def serve(
                     secrets=secrets,
                 )
                 connections = {(a.name, a.account): Connection(a, board, secrets) for a in setup.adapters}
-                await _take_over(home, shutdown, connections, guard)
+                lease = Lease(home.life, setup.node)
+                await _take_over(home, shutdown, lease, connections, guard)
                 commands = await open_commands(home, shutdown, guard)
-                await _connected(home, shutdown, connections, commands, agent, setup.doors, task_status)
+                with lease.scope:
+                    await _connected(
+                        home, shutdown, lease, connections, commands, agent, setup.doors, task_status
+                    )
+                if lease.is_lost:
+                    log.error("lease lost; the work of this gateway is another one's", life=home.life)
+                    control.ask(Ending(Cause.LIFE_OVER, grace=0, asked_by="the lease"))
                 await store_report(home, shutdown)
             ending = _left_behind(home, shutdown)
             outermost.cancel_scope.cancel(reason="the state is written last")
@@ -169,6 +175,7 @@ async def _failed_start_noted(board: StatusBoard) -> AsyncIterator[None]:
 async def _connected(
     home: Home,
     shutdown: Shutdown,
+    lease: Lease,
     connections: Mapping[Address, Connection],
     commands: CommandRunner,
     agent: Agent,
@@ -201,6 +208,7 @@ async def _connected(
                     background.start_soon(keep_house, home, commands.guard)
                     background.start_soon(work.running.limit.follow_lag)
                     background.start_soon(end_with_database, shutdown.control, home.database, home.world)
+                    background.start_soon(lease.keep, home.database)
                     for door in doors:
                         await open_doors.start(door, gateway)
                     for connection in connections.values():
@@ -261,12 +269,17 @@ def _left_behind(home: Home, shutdown: Shutdown) -> Ending:
 
 
 async def _take_over(
-    home: Home, shutdown: Shutdown, connections: Mapping[Address, Connection], guard: Guard | None
+    home: Home,
+    shutdown: Shutdown,
+    lease: Lease,
+    connections: Mapping[Address, Connection],
+    guard: Guard | None,
 ) -> None:
-    """Settle what a former life left behind, before any door opens."""
+    """Begin this life, and settle what a former life left behind, before any door opens."""
+    crashed = await home.database.write(_begin_life, lease.life, lease.node.name, home.world.time())
+    lease.guards(home.database)
     if guard is not None:
         await _end_leftovers(home, shutdown, guard)
-    crashed = await home.database.write(_follows_a_crash, home.life)
     if crashed and home.config.agent.crash_recovery == "suspend":
         await home.store.suspend_recently_active()
     cut = await end_former_turns(home, connections)
@@ -277,11 +290,14 @@ async def _take_over(
         log.info("turns of a former life cut", turns=len(cut), suspended=stuck)
 
 
-def _follows_a_crash(db: Db, life: str) -> bool:
-    """Store the id of this life. Return True if the former life has no ending."""
-    former = meta.get(db, LIFE)
-    meta.put(db, LIFE, life)
-    return former is not None and endings.of_life(db, former) is None
+def _begin_life(db: Db, life: str, node: str, at: float) -> bool:
+    """Begin a life, and end the former ones in its home: its lock proves that they are over. Return True if
+    one of them crashed."""
+    former = [one for one in lives.living(db) if one.node == node]
+    for one in former:
+        lives.end(db, one, life, at)
+    lives.begin(db, life, node, at)
+    return any(endings.of_life(db, one.life) is None for one in former)
 
 
 def _suspend_stuck(db: Db, limit: int, at: float) -> int:

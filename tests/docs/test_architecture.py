@@ -42,6 +42,7 @@ LIFETIMES = {
     "open_journals": "journals",
     "guarded": "process guard",
     "_opened": "agent",
+    "lease.scope": "lease",
     "links": "links",
     "open_doors": "doors",
     "lanes": "lanes",
@@ -58,7 +59,8 @@ def opened(body: list[ast.stmt]) -> Iterator[str]:
     for statement in body:
         if isinstance(statement, ast.With | ast.AsyncWith):
             for item in statement.items:
-                called = ast.unparse(item.context_expr).partition("(")[0].rpartition(".")[2]
+                called = ast.unparse(item.context_expr).partition("(")[0]
+                called = called.removeprefix("trio.").removeprefix("setup.")
                 variable = ast.unparse(item.optional_vars) if item.optional_vars else ""
                 yield variable if called == "open_nursery" else called
             yield from opened(statement.body)

@@ -9,6 +9,7 @@ nothing here waits or stores.
 | restart under another supervisor | restarting | restart_timeout | stopped | 75 |
 | restart, no supervisor | restarting | restart_timeout | stopped | re-exec in place |
 | database replaced | shutting down | crash, found at the next start | running | 1 |
+| taken over | nobody | crash, stored by the other gateway | running | 1 |
 | nothing can serve | shutting down | shutdown_timeout | startup_failed | 78 |
 """
 
@@ -42,6 +43,8 @@ class Cause(StrEnum):
     RESTART = "restart"
     STORE_REPLACED = "database replaced"
     """The database files were removed or replaced: nothing can be stored any more."""
+    LIFE_OVER = "taken over"
+    """Nothing could be stored for too long, or another gateway has taken over: the work has ended already."""
     NOTHING_SERVES = "nothing can serve"
     """Every platform has refused our credentials."""
 
@@ -123,7 +126,7 @@ def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
             Supervisor.HOST: Exit.OK,
         }[supervised_by]
         return Consequences(RESTARTING, ResumeReason.RESTART, "stopped", way)
-    if ending.cause in (Cause.SIGNAL, Cause.STORE_REPLACED):
+    if ending.cause in (Cause.SIGNAL, Cause.STORE_REPLACED, Cause.LIFE_OVER):
         return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "running", Exit.FAILURE)
     if ending.cause is Cause.NOTHING_SERVES:
         return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "startup_failed", Exit.CONFIG)

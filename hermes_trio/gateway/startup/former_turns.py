@@ -53,7 +53,7 @@ def _left_open(db: Db) -> list[tuple[TurnRow, SessionSource, list[int]]]:
     """Return the turns without an end that had a streamed message, each with its chat and the places of its
     tool calls."""
     found = []
-    for turn in turns.unended(db):
+    for turn in turns.left_open(db):
         entry = sessions.by_id(db, turn.session_id)
         if entry is not None and entry.origin is not None and outbox.has_key(db, stream_key(turn.run_id)):
             found.append((turn, entry.origin, transcript.places_of_calls(db, turn.turn_id)))
@@ -84,7 +84,7 @@ def _closing(turn: TurnRow, origin: SessionSource, text: str) -> Owed:
 
 
 def _settle(db: Db, closing: Iterable[Owed], at: float) -> list[TurnRow]:
-    for turn in turns.unended(db):
+    for turn in turns.left_open(db):
         remove_buttons(db, approvals.open_of_turn(db, turn.turn_id), at)
     cut = settle.settle_cut_turns(db, at)
     for row in closing:

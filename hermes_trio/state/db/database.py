@@ -16,6 +16,9 @@ Reads use a second connection that cannot write, and run concurrently with the w
 
 After each commit, and before its callers are released, the engine looks whether its files are still those at
 the path (`file_identity`). If not, nothing is stored from then on: all callers get `StoreReplaced`.
+
+A gateway guards its database: from then on each transaction begins with a statement that proves that the life
+of this gateway goes on. When it does not, nothing is stored any more: all callers get `LifeIsOver`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -30,7 +34,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import outcome
 import trio
 
-from ...base.errors import StoreClosed, StoreDamaged, StoreError, StoreReplaced
+from ...base.errors import LifeIsOver, StoreClosed, StoreDamaged, StoreError, StoreReplaced
 from ...base.world import World
 from ...host.loop.worker import (
     Batcher,
@@ -62,6 +66,18 @@ OpenEngine = Callable[[Path, World, Sequence[SchemaStep]], Engine]
 log = Log(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What proves in each transaction that the life which writes goes on."""
+
+    proves: Callable[[Db], bool]
+    """The first step of each transaction. If it returns False, the life is over."""
+    proved: Callable[[float], object]
+    """Called on Trio's thread after a commit, with Trio's time before its transaction began."""
+    refuted: Callable[[], object]
+    """Called on Trio's thread when the life is found to be over."""
+
+
 class Database:
     """The open database. Created by `open_database`; usable until its block ends."""
 
@@ -73,8 +89,10 @@ class Database:
         self._writer, self._reader = writer, reader
         self._writes: Batcher[Step, Any] = Batcher(self._noticing(writer), self._perform, limit=MAX_BATCH)
         self._reads: Batcher[Callable[[], Any], Any] = Batcher(reader, perform_each, limit=MAX_BATCH)
-        self._is_replaced = self._saved = False
+        self._is_replaced = self._saved = self._is_over = False
         self._replaced = trio.Event()
+        self._guard: Guard | None = None
+        self._commits = 0
         self._open = True
 
     @property
@@ -118,6 +136,10 @@ class Database:
             self._check_open()
             found = await self._reads.performed(run)
         return found
+
+    def guard(self, guard: Guard) -> None:
+        """Let each transaction from now on begin with this proof."""
+        self._guard = guard
 
     @property
     def is_replaced(self) -> bool:
@@ -170,13 +192,20 @@ class Database:
         self._writer(self._engine.close_writing, lambda _: None)
 
     def _noticing(self, writer: Runner) -> Runner:
-        """Return `writer`, extended so that Trio's thread learns of replaced files after the batch that
-        found them."""
+        """Return `writer`, extended so that Trio's thread learns of replaced files, and whether the life goes
+        on, after the batch that found it."""
 
         def run(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+            began, commits = trio.current_time(), self._commits
+
             def performed(result: outcome.Outcome[T]) -> None:
                 if self._is_replaced:
                     self._replaced.set()
+                if self._guard is not None:
+                    if self._is_over:
+                        self._guard.refuted()
+                    elif self._commits > commits:
+                        self._guard.proved(began)
                 done(result)
 
             writer(job, performed)
@@ -197,15 +226,23 @@ class Database:
         engine = self._engine
         try:
             engine.begin()
+            self._is_over = self._guard is not None and not self._guard.proves(engine.writing)
         except Exception as error:  # not the fault of a step; retrying would wait for the lock again
+            engine.rollback()
             for write in batch:
                 write.result = outcome.Error(engine.translated(error))
+            return
+        if self._is_over:
+            engine.rollback()
+            for write in batch:
+                write.result = outcome.Error(LifeIsOver(self.path))
             return
         try:
             for write in batch:
                 write.result = outcome.Value(write.item(engine.writing))
                 engine.check()  # the other steps need the transaction
             engine.commit()
+            self._commits += 1
         except BaseException as error:  # noqa: ASYNC103 - a job of the worker: no Cancelled comes here
             engine.rollback()
             if len(batch) == 1 and not engine.repair(error):

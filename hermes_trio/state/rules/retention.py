@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..db.engine import Db
-from ..tables import approvals, endings, inbox, outbox, sessions, transcript
+from ..tables import approvals, endings, inbox, lives, outbox, sessions, transcript
 from . import settle
 
 BATCH = 500
@@ -30,6 +30,7 @@ class Cutoffs:
 
 def forget_done(db: Db, before: Cutoffs) -> bool:
     """Delete some finished rows. Return True if there may be more."""
+    lives.prune(db, over_before=before.endings)
     removed = (
         inbox.prune(db, done_before=before.inbox, limit=BATCH),
         outbox.prune(db, done_before=before.outbox, limit=BATCH),

@@ -60,10 +60,10 @@ def settle(db: Db, turn_id: int, settlement: Settlement, at: float) -> EndedTurn
 
 
 def settle_cut_turns(db: Db, at: float) -> list[TurnRow]:
-    """End the turns that an earlier life left open, by the ending that this life had decided, or as crashed.
-    Return them as they were. Called at a start, before the first turn begins. Does not count as a use of
-    their sessions, so lists keep their order."""
-    found = turns.unended(db)
+    """End the turns that lives which are over left open, by the ending that such a life had decided, or as
+    crashed. Return them as they were. Does not count as a use of their sessions, so lists keep their
+    order."""
+    found = turns.left_open(db)
     for turn in found:
         ending = endings.of_life(db, turn.life)
         reason = ending.resume_reason if ending else ResumeReason.CRASH

@@ -191,8 +191,17 @@ def runs_in(db: Db, session_id: str) -> bool:
 
 
 def unended(db: Db) -> list[TurnRow]:
-    """Return the turns without an end. At a start, before the first turn begins, each of them was cut."""
+    """Return the turns without an end: those that run, and those that were cut."""
     query = f"{_SELECT} WHERE ended_at IS NULL ORDER BY turn_id"
+    return [_turn(row) for row in db.execute(query)]
+
+
+def left_open(db: Db) -> list[TurnRow]:
+    """Return the turns without an end whose life is over: each of them was cut."""
+    query = (
+        f"{_SELECT} WHERE ended_at IS NULL AND NOT EXISTS "  # noqa: S608 - constants of this module
+        "(SELECT 1 FROM lives WHERE lives.life = turns.life AND over_at IS NULL) ORDER BY turn_id"
+    )
     return [_turn(row) for row in db.execute(query)]
 
 

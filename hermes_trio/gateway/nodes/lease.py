@@ -1,0 +1,89 @@
+"""The lease of a life: how long it may work after its last proof that it goes on.
+
+Each transaction proves that the life goes on (`lives.move_beat`), and moves the deadline of `Lease.scope`,
+in which everything runs that acts: platforms, doors, lanes, background and turns. A life that can store
+nothing for the time of a lease may be taken over by another gateway. So it ends its own work some seconds
+earlier, and a life that was taken over ends it at once. Nothing else has to know whether the life goes on.
+
+A gateway that shares its store with no other one has a lease without an end: the lock of its home proves that
+nobody takes over. Its transactions are guarded all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import trio
+
+from ...base.errors import StoreError
+from ...log import Log
+from ...state.db.database import Database, Guard
+from ...state.db.engine import Db
+from ...state.tables import lives
+
+BEATS = 5
+"""The number of beats in a lease, if nothing else is stored."""
+LAST_PART = 1 / 6
+"""The part of a lease before whose end the work has ended."""
+
+log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One of the homes whose gateways share a store."""
+
+    name: str = "home"
+    lease: float = math.inf
+    """Seconds after which a gateway that stores nothing may be taken over."""
+
+
+ALONE = Node()
+"""A gateway that shares its store with no other one."""
+
+
+class Lease:
+    """The lease of one life. Everything that acts runs in `scope`."""
+
+    def __init__(self, life: str, node: Node) -> None:
+        self.life, self.node = life, node
+        self.scope = trio.CancelScope()
+        self.proved_at = trio.current_time()
+        """The time before the last transaction that was committed."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the work had to end."""
+        return self.scope.cancelled_caught
+
+    def guards(self, database: Database) -> None:
+        """Let each transaction prove that this life goes on. Its row is stored."""
+        database.guard(Guard(self._moves_beat, self._extend, self._end))
+
+    async def keep(self, database: Database) -> None:
+        """Prove from time to time that this life goes on, if nothing else is stored. Runs until it is
+        cancelled."""
+        every = self.node.lease / BEATS
+        while True:
+            await trio.sleep_until(self.proved_at + every)
+            if self.proved_at + every <= trio.current_time():
+                try:
+                    await database.write(_nothing)
+                except StoreError as error:
+                    log.error("lease not renewed; retrying", error=str(error))
+                    await trio.sleep(every / BEATS)
+
+    def _moves_beat(self, db: Db) -> bool:
+        return lives.move_beat(db, self.life)
+
+    def _extend(self, began: float) -> None:
+        self.proved_at = began
+        self.scope.deadline = began + self.node.lease * (1 - LAST_PART)
+
+    def _end(self) -> None:
+        self.scope.cancel(reason="the life is over")
+
+
+def _nothing(_: Db) -> None:
+    """Store nothing: the transaction itself is the proof."""
