@@ -67,6 +67,8 @@ class Agent:
     """Context length of the model in tokens, if known."""
     most: int
     """Maximum number of requests to the model in one turn."""
+    model: str = "demo"
+    """The name of the model."""
     about: str = ""
     """A sentence that names the model and the reason for its choice."""
     is_demo: bool = False
@@ -158,6 +160,7 @@ async def open_agent(
             world,
             window=endpoint.context_length if endpoint else None,
             most=config.agent.max_turns,
+            model=endpoint.model if endpoint else "demo",
             about=chosen.why,
             is_demo=endpoint is None,
         )

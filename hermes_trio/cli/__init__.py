@@ -19,6 +19,7 @@ from .terminal_output import visible, visible_output
 
 _COMMANDS = {
     "chat": "Talk to the agent in this terminal.",
+    "ask": "Ask one question, and print the answer.",
     "run": "Run the gateway.",
     "stop": "Stop the gateway, and wait until it has stopped.",
     "restart": "Restart the gateway, and wait until it is back.",
@@ -89,5 +90,5 @@ def main(ctx: click.Context) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if ctx.invoked_subcommand != "chat":  # chat draws the input line, and escapes the answers itself
+    if ctx.invoked_subcommand not in ("chat", "ask"):  # they draw, and escape the answers themselves
         ctx.with_resource(visible_output())

@@ -128,7 +128,15 @@ class Web:
         await auth.logins.load()
         warning = gateway.work.background.commands.warning
         changes = ChangeFeed(
-            partial(gateway_status, home.board, gateway.control, running, home.world, warning)
+            partial(
+                gateway_status,
+                home.board,
+                gateway.control,
+                running,
+                home.world,
+                warning,
+                gateway.work.agent,
+            )
         )
         handlers = self._handlers(gateway, auth, changes)
         with home.worker("sender") as runner:

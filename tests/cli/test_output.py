@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 import trio
 from click.testing import CliRunner
-from trio.testing import MockClock
 
 from hermes_trio.base.world import World
 from hermes_trio.cli import main
-from hermes_trio.cli.console import Console, PipedQuestion
+from hermes_trio.cli.terminal.rendering import Renderer
 from hermes_trio.cli.terminal_output import Visible, unescaped, visible
-from hermes_trio.platform.contract import LinkLost, Outgoing
+from hermes_trio.platform.contract import LinkLost
 from hermes_trio.state.tables import pairing
 from hermes_trio.state.tables.pairing import Person
 from hermes_trio.testing import Script
@@ -103,17 +102,13 @@ async def test_no_command_prints_control_characters_of_others(stage: Stage) -> N
     assert "desrever" in shown
 
 
-async def test_an_answer_in_the_terminal_has_no_control_characters(autojump_clock: MockClock) -> None:
-    screen = io.StringIO()
-    console = Console(lambda: None, lambda: None, lambda: "id", keyboard=PipedQuestion(""), screen=screen)
-    answer = f"Look: {EVIL}"
-    message = await console.send(Outgoing(chat_id="me", text=answer[:3], key="a", grows=True))
-    for end in range(4, len(answer)):
-        await console.edit("me", message, answer[:end] + "\x00")
-    await console.edit("me", message, answer)
-    await console.send(Outgoing(chat_id="me", text=EVIL, key="b"))
-    assert not obeyed(screen.getvalue())
-    assert screen.getvalue().count("\\u001b]52;c;") == 2
+@pytest.mark.parametrize("around", ["{}", "# {}", "`{}`", "```\n{}\n```", "[{0}](http://{0})", "|{}|\n|-|"])
+def test_an_answer_in_the_terminal_has_no_control_characters(around: str) -> None:
+    entities = "".join(one if one.isalnum() else f"&#{ord(one)};" for one in EVIL)
+    for evil in (EVIL, entities):
+        assert not obeyed(Renderer(colours=False).markdown(around.format(evil)))
+    shown = Renderer(colours=False).markdown(around.format(EVIL))
+    assert "\\u001b]52;c;" in "".join(shown.split())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")

@@ -10,6 +10,7 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import trio
@@ -23,12 +24,19 @@ from ...gateway.ending.endings_table import Cause, Ending
 from ...gateway.facade import RunningGateway
 from ...gateway.serve import Setup, serve
 from ...platform.trial import OpenTrial, Trial, TrialMessage
-from ..console import Keyboard, Screen
+from ..terminal.chat import Keyboard
 from ..terminal_output import visible
 
 STOP = "stop"
 """The button of a draft."""
 HINT = "Write to the bot. [LABEL] presses a button, [stop] the stop button of an answer. Ctrl-D leaves.\n"
+
+
+class Screen(Protocol):
+    """The output for the texts of the chat."""
+
+    def write(self, text: str, /) -> object: ...
+    def flush(self) -> object: ...
 
 
 class ChatView:

@@ -122,7 +122,7 @@ def _simulate(platform: str | None) -> None:
 
 
 async def _run_trial(loaded: Loaded, open_trial: OpenTrial) -> None:
-    from ..line_editor import open_line_editor  # imported here: it takes 0.2 s
+    from ..terminal.line_editor import open_line_editor  # imported here: it takes 0.2 s
 
     # The editor draws with control characters; the trial escapes what it prints.
     with redirect_stdout(unescaped(sys.stdout)):

@@ -83,5 +83,9 @@ class TellsModel(Protocol):
     """An agent that knows which model answers."""
 
     @property
+    def model(self) -> str:
+        """The name of the model; `demo` if there is none."""
+
+    @property
     def about(self) -> str:
         """The model and why it was chosen, in a sentence."""

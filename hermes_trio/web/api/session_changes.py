@@ -16,6 +16,7 @@ import trio
 from ...base.world import World
 from ...gateway.ending.control import Control
 from ...gateway.session.running_turns import RunningTurns
+from ...gateway.turn.agent_function import TellsModel
 from ...gateway.turn.handle import TurnHandle
 from ...host.home.status_board import StatusBoard
 from ...log import Log
@@ -106,9 +107,15 @@ async def note_gateway(feed: ChangeFeed, board: StatusBoard) -> None:
 
 
 def gateway_status(
-    board: StatusBoard, control: Control, running: RunningTurns, world: World, warning: str | None
+    board: StatusBoard,
+    control: Control,
+    running: RunningTurns,
+    world: World,
+    warning: str | None,
+    agent: object,
 ) -> dict[str, Any]:
     """Return the event that says how the gateway is. `warning` is for its owner."""
+    model = {"name": agent.model, "about": agent.about} if isinstance(agent, TellsModel) else None
     status, ending = board.status, control.current
     return {
         "event": "gateway.changed",
@@ -122,4 +129,5 @@ def gateway_status(
         "active_agents": len(running),
         "platforms": status.platforms,
         "warning": warning,
+        "model": model,
     }

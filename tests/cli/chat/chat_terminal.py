@@ -76,21 +76,27 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def configure(home: Path) -> None:
-    (home / "config.yaml").write_text("model: {provider: demo}\n", "utf-8")
+    (home / "config.yaml").write_text("model: {provider: demo}\nweb: {port: 0}\n", "utf-8")
 
 
 @contextmanager
-def chat(home: Path, term: str = "dumb") -> Iterator[Terminal]:
+def chat(home: Path, term: str = "dumb", *, starts: bool = True) -> Iterator[Terminal]:
     """Start a chat on a terminal, and yield it when it shows its prompt. A dumb terminal shows plain text."""
     configure(home)
     master, slave = pty.openpty()
     termios.tcsetwinsize(slave, (24, 80))
     with subprocess.Popen(
-        CHAT, env=environment(home, TERM=term), stdin=slave, stdout=slave, stderr=slave, process_group=0
+        CHAT,
+        env=environment(home, TERM=term),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        process_group=0,
     ) as process:
         terminal = Terminal(process, master, slave)
         try:
-            terminal.shows("> " if term == "dumb" else "\x1b[?2004h")
+            if starts:
+                terminal.shows("\n> " if term == "dumb" else "ready")
             yield terminal
         finally:
             process.kill()

@@ -26,7 +26,7 @@ def test_each_message_is_answered_once_and_ctrl_d_leaves(tmp_path: Path) -> None
         terminal.types("tell me a story")
         terminal.shows("You said: tell me a story\n> ")
         terminal.types("/whoami")
-        terminal.shows("console user me")
+        terminal.shows("api user terminal-")
         terminal.types("hello")
         terminal.shows("your-model\n```\n> ")
         assert terminal.leaves() == 0
@@ -46,7 +46,7 @@ def test_ctrl_c_stops_a_running_answer_and_leaves_an_idle_chat(tmp_path: Path) -
         terminal.types("count to 100")
         terminal.shows("2\n")
         terminal.types("\x03", end="")
-        terminal.shows("(interrupted)\n> ")
+        terminal.shows("(stopped)\n> ")
         terminal.types("hi there you")
         terminal.shows("> ", times=3)
         # The turn ends a moment after its answer is seen.
@@ -63,7 +63,7 @@ def test_an_answer_is_shown_by_the_next_chat_if_the_terminal_is_closed(
 ) -> None:
     with chat(tmp_path, term) as terminal:
         terminal.types("count to 6")
-        terminal.shows("1\n")
+        terminal.shows("1\n" if term == "dumb" else "writes")
         if how == "SIGHUP":
             terminal.process.send_signal(signal.SIGHUP)
         else:
@@ -98,12 +98,11 @@ def test_an_answer_that_a_signal_cut_is_resumed_by_the_next_chat(tmp_path: Path,
         terminal.process.wait(PATIENCE)
     with chat(tmp_path) as terminal:
         terminal.shows("Done.\n> ")
-        if how == "kill":
-            assert "> \n1\n2\n" in terminal.screen, "the part shown before is repeated below the prompt"
+        assert "> count to 4\n" in terminal.screen, "the end of the session is shown"
         assert terminal.leaves() == 0
     with chat(tmp_path) as terminal:
         assert terminal.leaves() == 0
-        assert "Done." not in terminal.screen, "the message is not answered again"
+        assert terminal.screen.count("Done.") == 1, "the message is not answered again"
 
 
 @pytest.mark.parametrize("by", ["/restart", "a signal"])
@@ -120,7 +119,6 @@ def test_a_restart_continues_in_the_same_terminal(tmp_path: Path, by: str) -> No
         terminal.types("and now?")
         terminal.shows("You said: and now?\n> ")
         assert terminal.leaves() == 0
-        assert ("Restarted" in terminal.screen) is (by == "/restart"), "only the chat that asked is told"
         assert "Traceback" not in terminal.screen
 
 
@@ -139,12 +137,12 @@ def test_the_terminal_is_restored_whatever_ends_the_chat(tmp_path: Path, way: st
         assert "Traceback" not in terminal.screen
 
 
-def test_the_terminal_is_restored_after_a_crash(tmp_path: Path) -> None:
+def test_a_gateway_that_cannot_start_is_an_error_and_the_terminal_is_as_before(tmp_path: Path) -> None:
     (tmp_path / "gateway.db").mkdir()
-    with chat(tmp_path, "xterm-256color") as terminal:
+    with chat(tmp_path, "xterm-256color", starts=False) as terminal:
         assert terminal.process.wait(PATIENCE) == 78
         assert terminal.mode_is_restored
-        assert "gateway.db" in terminal.screen
+        terminal.shows("gateway.db")
 
 
 def test_an_answer_that_ctrl_d_cut_is_not_resumed_by_the_next_chat(tmp_path: Path) -> None:

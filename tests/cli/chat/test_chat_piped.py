@@ -43,11 +43,11 @@ def test_a_piped_question_is_answered_and_the_command_ends(tmp_path: Path) -> No
         "You said:   the first line\n\n\tthe last line\n".replace(":  ", ":"),
     )
     assert asked(tmp_path) == ["  the first line\n\n\tthe last line"]
-    assert piped(tmp_path, "/whoami").stdout.startswith("console user me"), "also a command"
+    assert piped(tmp_path, "/whoami").stdout.startswith("api user terminal-"), "also a command"
     with chat(tmp_path) as terminal:
         terminal.types("/status")
         terminal.shows("Nothing is running here")
-        assert "You said" not in terminal.screen, "no message is answered a second time"
+        assert terminal.screen.count("You said") == 1, "no message is answered a second time"
 
 
 def test_a_piped_question_without_an_answer_exits_with_1_and_is_not_kept(tmp_path: Path) -> None:
@@ -56,7 +56,8 @@ def test_a_piped_question_without_an_answer_exits_with_1_and_is_not_kept(tmp_pat
     )
     done = piped(tmp_path, "hello")
     assert done.returncode == 1
-    assert "no connection" in done.stdout
+    assert done.stdout == ""
+    assert "no connection" in done.stderr
     assert done.stderr.endswith("error: The question was not answered, and is not kept. Ask it again.\n")
     assert inbox_states(tmp_path) == ["done"]
 
@@ -66,7 +67,8 @@ def test_a_piped_question_is_not_kept_while_the_gateway_is_drained(tmp_path: Pat
     subprocess.run([*CHAT[:-1], "drain", "begin"], env=environment(tmp_path), check=True, timeout=60)
     done = piped(tmp_path, "hello")
     assert done.returncode == 1
-    assert inbox_states(tmp_path) == ["done"]
+    assert done.stderr.startswith("error: The gateway is stopping or held")
+    assert inbox_states(tmp_path) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -117,3 +119,24 @@ def test_an_empty_pipe_is_an_error(tmp_path: Path) -> None:
         "error: There is no question: standard input is empty. "
         "Write one to it, or start the chat in a terminal.\n"
     )
+
+
+def test_ask_adds_a_piped_text_to_its_question_and_begins_a_new_session(tmp_path: Path) -> None:
+    configure(tmp_path)
+    done = subprocess.run(
+        [*CHAT[:-1], "ask", "what", "is", "this?"],
+        env=environment(tmp_path), input="a\n\tb\n", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "You said: what is this?\n\na\n\tb\n"
+    with chat(tmp_path) as terminal:  # the gateway of this chat answers
+        done = subprocess.run(
+            [*CHAT[:-1], "ask", "and this?"],
+            env=environment(tmp_path), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (0, "You said: and this?\n")
+        terminal.types("/sessions")
+        terminal.shows("  1  and this?\n")
+        terminal.types("/open 1")
+        terminal.shows("> and this?\nYou said: and this?")

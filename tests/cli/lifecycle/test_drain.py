@@ -63,7 +63,7 @@ def test_a_chat_is_drained_like_any_gateway(cli: Cli, tmp_path: Path) -> None:
     with chat(tmp_path) as terminal:
         assert cli("begin").stdout == "No new turns begin, and no turn runs.\n"
         terminal.types("are you there?")
-        terminal.shows("The gateway begins nothing new for now.")
+        terminal.shows("Your message is kept here, and sent again.")
         assert cli("cancel").exit_code == 0
         terminal.shows("You said: are you there?")
 

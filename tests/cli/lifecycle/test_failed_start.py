@@ -161,7 +161,7 @@ def test_a_start_on_a_read_only_disk_is_reported_and_keeps_the_former_state(home
     assert "It was stopped" in status, "the end of the life before"
     assert f"ok       {home / 'gateway.db'} is not damaged" in doctor
     assert f"problem  {home} is on a read-only disk. Mount the disk" in doctor
-    assert "console me" in sessions
+    assert "api hi there" in sessions
 
 
 @mounts

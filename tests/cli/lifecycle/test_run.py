@@ -82,13 +82,12 @@ async def test_a_secret_that_only_dotenv_holds_is_masked_in_the_log(home: Path) 
 async def test_a_second_gateway_is_refused_with_one_line(home: Path) -> None:
     async with living(home) as life:
         pid = (await life.up()).pid
-        for command in ("run", "chat"):
-            done = await hermes(command, environ=environment(home))
-            assert (done.returncode, done.stdout) == (1, "")
-            assert done.stderr == (
-                f"error: {home}: the gateway with pid {pid} works in this home. "
-                "Stop it with `hermes-trio stop`, or set HERMES_HOME to another directory.\n"
-            )
+        done = await hermes("run", environ=environment(home))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            f"error: {home}: the gateway with pid {pid} works in this home. "
+            "Stop it with `hermes-trio stop`, or set HERMES_HOME to another directory.\n"
+        )
         tree = await hermes("status", "--tree", environ=environment(home))
         assert "keep_armed" in tree.stdout, "the first gateway is unharmed"
 

@@ -40,7 +40,7 @@ def test_the_tree_shows_the_wait_of_a_turn(tmp_path: Path) -> None:
         chat.send_signal(signal.SIGINT)
     assert shown.returncode == 0, shown.stderr
     waits = r"\[\d+\.\d s left\]  \d+\.\d s in .*hermes_trio\.agent\.demo_model:\d+"
-    pattern = r"^ +session agent:main:console:dm:\S+ " + waits
+    pattern = r"^ +session agent:main:api:dm:\S+ " + waits
     assert re.search(pattern, shown.stdout, re.M), shown.stdout
     assert not (tmp_path / "gateway_tree.txt").exists()
 

@@ -3,7 +3,6 @@ shown text has each of their characters. The page has a test of its own in `test
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -18,7 +17,9 @@ from hermes_platforms.telegram.formatting import to_markdown_v2
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
 from hermes_trio.base.events import ApprovalRequest
-from hermes_trio.cli.console import Console, PipedQuestion
+from hermes_trio.cli.terminal.conversation import QUOTED as IN_TERMINAL
+from hermes_trio.cli.terminal.conversation import approval_text
+from hermes_trio.cli.terminal.rendering import Renderer
 from hermes_trio.gateway.outbound.exact_text import (
     LONGEST,
     MOST_PARTS,
@@ -30,7 +31,7 @@ from hermes_trio.gateway.outbound.exact_text import (
 )
 from hermes_trio.gateway.outbound.rows import Part
 from hermes_trio.gateway.turn.open_question import OpenQuestion, request_event
-from hermes_trio.platform.contract import Outgoing, Traits
+from hermes_trio.platform.contract import Traits
 from hermes_trio.tools.tool import Approval, NotShown
 
 CODE_POINT = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
@@ -183,18 +184,15 @@ def test_telegram_shows_each_choice_unchanged(question: str, choices: list[str])
 async def test_the_terminal_shows_the_command_in_lines_of_its_own(
     command: str, grants: tuple[str, ...]
 ) -> None:
-    screen = io.StringIO()
-    console = Console(lambda: None, lambda: None, lambda: "1", keyboard=PipedQuestion(""), screen=screen)
-    asked = Approval(command, "Why.", "/srv", grants=grants)
-    with nullcontext() if len(visible(command)) <= LONGEST else pytest.raises(NotShown):
-        [part] = approval_parts(asked, 60, console.traits)
-        async with console.connect() as link:
-            await link.send(Outgoing(chat_id="me", text=part.text, key="k", preformatted=part.preformatted))
-        lines = [one.removeprefix(QUOTED) for one in screen.getvalue().split("\n") if one.startswith(QUOTED)]
-        last = len(lines) - len(grants)
-        assert original("\n".join(lines[:last])) == f"/srv\n{command}"
-        assert tuple(map(original, lines[last:])) == grants
-        assert not set(screen.getvalue()) & set("\x1b\r\b\t\0")
+    event = msgspec.to_builtins(
+        request_event(OpenQuestion("id", "approval"), Approval(command, "Why.", "/srv", grants=grants))
+    )
+    shown = Renderer(colours=False).styled(approval_text(event), "")
+    lines = [one.removeprefix(IN_TERMINAL) for one in shown.split("\n") if one.startswith(IN_TERMINAL)]
+    assert original("\n".join(lines)) == command
+    with_grants = [one.removeprefix("  with ") for one in shown.split("\n") if one.startswith("  with ")]
+    assert tuple(map(original, with_grants)) == grants
+    assert not set(shown) & set("\x1b\r\b\t\0")
 
 
 @PROPERTY
