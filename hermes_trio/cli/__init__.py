@@ -31,9 +31,13 @@ _COMMANDS = {
     "doctor": "Look for problems, and print a remedy for each.",
     "sessions": "List, print, export or delete conversations.",
     "journal": "Print the run journals, and check them.",
+    "backup": "Back up the home, also while the gateway runs.",
+    "restore": "Make a home from a backup.",
     "setup": "Set up the model and a platform with a few questions.",
     "config": "Print the configuration, and check it.",
 }
+_OF_A_HOME = ("backup", "restore")
+"""The commands in `home_commands`; all others are in `subcommands`."""
 
 
 class _Commands(click.Group):
@@ -45,7 +49,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f".subcommands.{cmd_name}_command", __name__)
+        room = "home_commands" if cmd_name in _OF_A_HOME else "subcommands"
+        module = import_module(f".{room}.{cmd_name}_command", __name__)
         command: click.Command = module.command
         return command
 
@@ -54,7 +59,7 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # No command takes a path. An argument that is no valid text can be neither looked up nor printed.
+        # An argument that is no valid text can be neither looked up nor printed.
         for arg in args:
             if any("\ud800" <= c <= "\udfff" for c in arg):
                 raise click.UsageError(f"{arg!r} is not valid UTF-8.", ctx)

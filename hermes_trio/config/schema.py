@@ -14,12 +14,12 @@ from msgspec import Meta
 
 from ..base.messages import HomeChannel
 from .remote_section import DockerConfig, SshConfig
+from .retention_section import BackupConfig, RetentionConfig
 from .section import Section
 
 # The upper bound of 115 days excludes `inf`, which timers of the operating system do not accept.
 Seconds = Annotated[float, Meta(ge=0, le=10_000_000)]
 SignedSeconds = Annotated[float, Meta(ge=-10_000_000, le=10_000_000)]
-Days = Annotated[int, Meta(ge=1, le=36_500)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 # An empty id would match a message with an unknown sender. `all` inside a list is a mistake: as an id it
 # would let in nobody.
@@ -241,16 +241,6 @@ class TurnLimits(Section, frozen=True):
     ] = 8
 
 
-class RetentionConfig(Section, frozen=True):
-    """Days after which old data is deleted."""
-
-    journal_days: Annotated[Days, Meta(description="Days for which run journals are kept.")] = 30
-    inbox_days: Annotated[Days, Meta(description="Days for which answered messages are kept.")] = 7
-    outbox_days: Annotated[Days, Meta(description="Days for which sent answers are kept.")] = 7
-    spool_days: Annotated[Days, Meta(description="Days for which the output of processes is kept.")] = 7
-    session_days: Annotated[Days, Meta(description="Days for which unused sessions are kept.")] = 90
-
-
 class WebConfig(Section, frozen=True):
     """The server of the page and of the HTTP API."""
 
@@ -383,6 +373,9 @@ class GatewayConfig(Section, frozen=True):
     gateway: Annotated[TurnLimits, Meta(description="Limits of simultaneous turns.")] = TurnLimits()
     retention: Annotated[RetentionConfig, Meta(description="Times for which data is kept.")] = (
         RetentionConfig()
+    )
+    backup: Annotated[BackupConfig, Meta(description="Backups that the gateway makes by itself.")] = (
+        BackupConfig()
     )
     web: Annotated[WebConfig, Meta(description="The page and the HTTP API.")] = WebConfig()
     group_sessions_per_user: Annotated[

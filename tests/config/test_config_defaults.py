@@ -70,6 +70,7 @@ CONTRACT = {
         "spool_days": 7,
         "session_days": 90,
     },
+    "backup": {"every_hours": 0, "keep": 7, "folder": None},
     "web": {"host": "127.0.0.1", "port": 8642, "key": None},
     "group_sessions_per_user": True,
     "thread_sessions_per_user": False,

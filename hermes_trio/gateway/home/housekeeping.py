@@ -17,6 +17,8 @@ unnoticed: a dead process must not keep its session from being reset.
 The first round runs a minute after the start, then one runs every hour. The first round of a day also goes
 through the run journals, one directory at a time. Every write is small, so no other writer waits for it.
 
+A backup that is due (`scheduled_backup`) is the last job of a round.
+
 It may touch all tables and files of the home, and no task of the gateway.
 """
 
@@ -39,6 +41,7 @@ from ...log import Log
 from ...state.rules.retention import Cutoffs, forget_done
 from ...state.tables import processes, turns
 from .open_home import Home
+from .scheduled_backup import back_up_if_due
 
 FIRST = 60.0
 EVERY = 3600.0
@@ -50,11 +53,12 @@ log = Log(__name__)
 async def keep_house(home: Home, guard: Guard | None) -> None:
     """Run a round every hour, until cancelled."""
     hourly = (_note_ends, _forget_rows, _forget_outputs, _forget_scratch, _forget_files, _forget_sessions)
+    daily = (*hourly, _forget_journals)
     with home.worker("upkeep") as runner:
         due = trio.current_time() + FIRST
         for number in itertools.count():
             await trio.sleep_until(due)
-            for job in hourly if number % 24 else (*hourly, _forget_journals):
+            for job in (*(hourly if number % 24 else daily), back_up_if_due):
                 try:
                     await job(home, guard, runner)
                 except (GatewayError, OSError) as error:

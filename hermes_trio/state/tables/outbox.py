@@ -220,6 +220,12 @@ def give_up(db: Db, outbox_id: int, error: str, at: float) -> None:
     )
 
 
+def give_up_all(db: Db, error: str, at: float) -> int:
+    """Give up every delivery that is not done, and store the reason; return their number."""
+    undone = "UPDATE outbox SET state = 'given_up', error = ?, done_at = ? WHERE done_at IS NULL"
+    return db.execute(undone, (error, at)).rowcount
+
+
 def prune(db: Db, *, done_before: float, limit: int) -> int:
     """Delete up to `limit` deliveries that were done before a time, and streamed messages that a kill left
     unfinished before it; return their number."""

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 import trio
 
-from hermes_trio.config.schema import AgentConfig, RetentionConfig, SessionReset
+from hermes_trio.config.retention_section import RetentionConfig
+from hermes_trio.config.schema import AgentConfig, SessionReset
 from hermes_trio.gateway.ending.endings_table import Cause, Ending
 from hermes_trio.platform.contract import Traits
 from hermes_trio.testing import MemoryPlatform, Script

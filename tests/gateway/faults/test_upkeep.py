@@ -15,7 +15,8 @@ import msgspec
 import pytest
 import trio
 
-from hermes_trio.config.schema import AgentConfig, GatewayConfig, RetentionConfig, SessionReset
+from hermes_trio.config.retention_section import RetentionConfig
+from hermes_trio.config.schema import AgentConfig, GatewayConfig, SessionReset
 from hermes_trio.host.processes import process_identity, sweep
 from hermes_trio.host.processes.guard import Guard
 from hermes_trio.platform.contract import Traits

@@ -1,0 +1,1 @@
+"""The subcommands about a home as a whole: its backup and its return."""
