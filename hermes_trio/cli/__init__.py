@@ -33,10 +33,11 @@ _COMMANDS = {
     "journal": "Print the run journals, and check them.",
     "backup": "Back up the home, also while the gateway runs.",
     "restore": "Make a home from a backup.",
+    "import": "Move in from a home of hermes-agent.",
     "setup": "Set up the model and a platform with a few questions.",
     "config": "Print the configuration, and check it.",
 }
-_OF_A_HOME = ("backup", "restore")
+_OF_A_HOME = ("backup", "restore", "import")
 """The commands in `home_commands`; all others are in `subcommands`."""
 
 

@@ -48,8 +48,8 @@ def write(
     config, env = home / "config.yaml", home / ".env"
     before = {path: read_text(path) for path in (config, env)}
     after = {
-        env: _with_variables(before[env] or "", changes.variables),
-        config: _with_values(before[config] or _NEW, changes.values, config),
+        env: with_variables(before[env] or "", changes.variables),
+        config: with_values(before[config] or _NEW, changes.values, config),
     }
     _check(after, environ, platform)
     try:
@@ -74,7 +74,8 @@ def _check(after: Mapping[Path, str], environ: Mapping[str, str], platform: str 
         make_adapter(platform, config.platforms[platform])
 
 
-def _with_values(text: str, values: Mapping[tuple[str, ...], object], path: Path) -> str:
+def with_values(text: str, values: Mapping[tuple[str, ...], object], path: Path) -> str:
+    """Return the text of a configuration with these values; everything else in it stays."""
     yaml = YAML()
     yaml.preserve_quotes, yaml.width = True, 4096
     _, indent, offset = load_yaml_guess_indent(text)
@@ -106,7 +107,8 @@ def _set(tree: CommentedMap, values: Mapping[tuple[str, ...], object], path: Pat
     return tree
 
 
-def _with_variables(text: str, variables: Mapping[str, str]) -> str:
+def with_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Return the text of an `.env` with these variables; everything else in it stays."""
     lines = text.splitlines()
     for name, value in variables.items():
         quoted = f"'{value}'" if "'" not in value else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'

@@ -36,7 +36,12 @@ _OURS = re.compile(r"HERMES_(?:HOME|TRIO_[A-Z_]+|SYSTEMD_[A-Z_]+|GATEWAY_EXTERNA
 
 def unused(home: Path) -> list[Finding]:
     """Return a finding with a remedy for each unused part of the original in this home."""
-    return [*_conversations(home), *_people(home), *_variables(home), *_jobs(home), *_files(home)]
+    return [*_conversations(home), *_unpaired(home), *_variables(home), *without_use(home)]
+
+
+def without_use(home: Path) -> list[Finding]:
+    """Return a finding for each part of the original for which there is nothing here."""
+    return [*_jobs(home), *_files(home)]
 
 
 def _conversations(home: Path) -> Iterator[Finding]:
@@ -59,14 +64,19 @@ def _conversations(home: Path) -> Iterator[Finding]:
         yield Finding("warning", text, "Chats continue here without their earlier messages.")
 
 
-def _people(home: Path) -> Iterator[Finding]:
-    people: dict[str, set[str]] = {}
+def paired_people(home: Path) -> dict[str, dict[str, Any]]:
+    """Return the people who were paired with the original: by platform, what it knows of each, by id."""
+    people: dict[str, dict[str, Any]] = {}
     for folder in _PAIRED:
         for path in sorted((home / folder).glob("*-approved.json")):
             approved = _json(path)
             if isinstance(approved, dict) and approved:
-                people.setdefault(path.name.removesuffix("-approved.json"), set()).update(approved)
-    for platform, ids in people.items():
+                people.setdefault(path.name.removesuffix("-approved.json"), {}).update(approved)
+    return people
+
+
+def _unpaired(home: Path) -> Iterator[Finding]:
+    for platform, ids in paired_people(home).items():
         listed = ", ".join(sorted(ids)[:20])
         who = counted(len(ids), "person", "people")
         text = f"{who} paired with hermes-agent on {platform} {'is' if len(ids) == 1 else 'are'} not let in"

@@ -80,7 +80,7 @@ def import_original(db: Db, original: Original, config: GatewayConfig, at: float
     for key, data in original.entries.items():
         if key.startswith("_"):
             continue
-        entry = _entry(key, data, config)
+        entry = entry_of(key, data, config)
         if entry is None:
             refused += 1
         elif sessions.open_by_key(db, entry.session_key) or sessions.by_id(db, entry.session_id):
@@ -96,7 +96,8 @@ def import_original(db: Db, original: Original, config: GatewayConfig, at: float
     return imported
 
 
-def _entry(key: str, data: object, config: GatewayConfig) -> SessionEntry | None:
+def entry_of(key: str, data: object, config: GatewayConfig) -> SessionEntry | None:
+    """Return the session of an entry of `sessions.json`; None if it cannot be used."""
     try:
         if isinstance(data, Mapping):
             data = {"session_key": key, **data}

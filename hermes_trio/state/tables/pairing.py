@@ -21,7 +21,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...base.errors import StoreUnusable
@@ -136,13 +136,18 @@ def approve(db: Db, code: str, at: float) -> Person | WrongCode:
     db.execute(
         "DELETE FROM pairing_requests WHERE platform = ? AND user_id = ?", (person.platform, person.user_id)
     )
+    let_in(db, replace(person, at=at))
+    return person
+
+
+def let_in(db: Db, person: Person) -> None:
+    """Store the approval of a person."""
     db.execute(
         "INSERT INTO paired (platform, user_id, user_name, approved_at) VALUES (?, ?, ?, ?) "
         "ON CONFLICT (platform, user_id) DO UPDATE SET "
         "user_name = excluded.user_name, approved_at = excluded.approved_at",
-        (person.platform, person.user_id, person.user_name, at),
+        (person.platform, person.user_id, person.user_name, person.at),
     )
-    return person
 
 
 def revoke(db: Db, platform: str, user_id: str) -> bool:
