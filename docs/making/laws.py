@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes_platforms.discord.discord_link import TRAITS as DISCORD
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_trio.testing.laws import matrix
 
@@ -22,7 +23,10 @@ def laws() -> Iterator[str]:
         "with the outcomes of that run, for each platform and each way to connect. For an adapter of your "
         "own, name [your test module](adapter.md#the-laws).\n"
     )
-    yield from matrix.table({"Telegram": matrix.promised(replace(TELEGRAM, reacts=True))})
+    shown = {"Telegram": TELEGRAM, "Discord": DISCORD}
+    yield from matrix.table(
+        {name: matrix.promised(replace(traits, reacts=True)) for name, traits in shown.items()}
+    )
     yield ""
     yield (
         "A platform that can neither be asked for a message nor recognise a repeat may show an answer twice "

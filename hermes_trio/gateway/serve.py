@@ -242,7 +242,8 @@ async def _link(
     router: Router,
 ) -> None:
     """Keep one platform connected. The gateway ends when the last platform has refused its credentials."""
-    await keep_connected(connection, catch_up.run, partial(router.accept, connection), home.world)
+    accept = partial(router.accept, connection)
+    await keep_connected(connection, catch_up.run, accept, home.world, home.database)
     if all(one.state is PlatformState.FATAL for one in connections.values()):
         grace = home.config.agent.restart_drain_timeout
         shutdown.control.ask(Ending(Cause.NOTHING_SERVES, grace, asked_by=connection.name))

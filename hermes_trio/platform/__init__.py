@@ -1,6 +1,7 @@
 """Names for those who write an adapter, the code of a platform.
 
-    adapter      Adapter, BaseLink, Link, Traits, FOR_EVER: the contract; `contract` describes it
+    adapter      Adapter, BaseLink, Link, Traits, FOR_EVER: the contract; `contract` describes it;
+                 RememberingAdapter, Memory, HeldMemory for a platform that does not keep the place
     messages     MessageEvent, SessionSource, Attachment, HomeChannel; Outgoing, Button, Preformatted,
                  Draft, STOPPED_DRAFT
     errors       PlatformError and its subclasses
@@ -35,14 +36,17 @@ if TYPE_CHECKING:
     from .contract import CredentialsRefused as CredentialsRefused
     from .contract import Draft as Draft
     from .contract import FloodWait as FloodWait
+    from .contract import HeldMemory as HeldMemory
     from .contract import Link as Link
     from .contract import LinkLost as LinkLost
+    from .contract import Memory as Memory
     from .contract import NotSent as NotSent
     from .contract import OutcomeUnknown as OutcomeUnknown
     from .contract import Outgoing as Outgoing
     from .contract import PlatformError as PlatformError
     from .contract import Preformatted as Preformatted
     from .contract import Refused as Refused
+    from .contract import RememberingAdapter as RememberingAdapter
     from .contract import Traits as Traits
     from .doctor_checks import Finding as Finding
     from .setup_questions import Question as Question
@@ -61,10 +65,12 @@ __all__ = [
     "Draft",
     "Finding",
     "FloodWait",
+    "HeldMemory",
     "HomeChannel",
     "Link",
     "LinkLost",
     "Log",
+    "Memory",
     "MessageEvent",
     "NotSent",
     "OutcomeUnknown",
@@ -73,6 +79,7 @@ __all__ = [
     "Preformatted",
     "Question",
     "Refused",
+    "RememberingAdapter",
     "SessionSource",
     "Traits",
     "Trial",
@@ -95,14 +102,17 @@ _MODULES = {
         "CredentialsRefused",
         "Draft",
         "FloodWait",
+        "HeldMemory",
         "Link",
         "LinkLost",
+        "Memory",
         "NotSent",
         "OutcomeUnknown",
         "Outgoing",
         "PlatformError",
         "Preformatted",
         "Refused",
+        "RememberingAdapter",
         "Traits",
     ),
     ".doctor_checks": ("Finding",),

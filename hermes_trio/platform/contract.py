@@ -21,6 +21,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import trio
+import trio.lowlevel
+
 from ..base.errors import GatewayError
 from ..base.messages import Attachment, MessageEvent
 
@@ -80,6 +83,9 @@ class Traits:
     preformatted: bool = False
     """`preformatted` parts are shown as such. A platform without it whose dialect is Markdown is sent no
     approvals, because there one command could be shown as another."""
+    remembers: bool = False
+    """`connect` takes a `Memory`: the platform does not keep for the adapter where it has read to. Such an
+    adapter is a `RememberingAdapter`."""
     own_door: bool = False
     """The platform checks access itself, with a key. Lists of allowed people do not apply."""
     shows_transcript: bool = False
@@ -167,6 +173,39 @@ class Adapter(Protocol):
 
     def connect(self) -> AbstractAsyncContextManager[Link]:
         """Connect. Raises `CredentialsRefused`, which is final, or `LinkLost`, which is not."""
+
+
+class Memory(Protocol):
+    """A text that outlives the process: where the adapter goes on reading. An event that comes again is no
+    second message, so it may be kept a moment after the events that it covers, and never before them."""
+
+    async def recall(self) -> str | None:
+        """Return the text that was kept last; None if there is none."""
+
+    async def keep(self, text: str) -> None:
+        """Keep a text in place of the last one. It is durable after the return."""
+
+
+class HeldMemory:
+    """A memory that ends with the process: for tests, and for programs that have no home."""
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+
+    async def recall(self) -> str | None:
+        await trio.lowlevel.checkpoint()
+        return self.text
+
+    async def keep(self, text: str) -> None:
+        await trio.lowlevel.checkpoint()
+        self.text = text
+
+
+class RememberingAdapter(Adapter, Protocol):
+    """An adapter with the trait `remembers`."""
+
+    def connect(self, memory: Memory | None = None) -> AbstractAsyncContextManager[Link]:
+        """As `Adapter.connect`. Without a memory the adapter uses a `HeldMemory` of its own."""
 
 
 class PlatformError(GatewayError):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
+from hermes_platforms.discord.adapter import DiscordAdapter
+from hermes_platforms.discord.discord_link import TRAITS as DISCORD_TRAITS
+from hermes_platforms.discord.testing import DiscordServer, open_discord
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.webhook import Webhook
-from hermes_trio.platform import FOR_EVER, Traits
+from hermes_trio.platform import FOR_EVER, Adapter, Traits
 from hermes_trio.testing import LoopbackAdapter, MemoryPlatform, open_loopback
 from hermes_trio.testing.laws.subject import Platform
 
@@ -54,21 +58,30 @@ def bot(telegram: BotApi) -> TelegramAdapter:
     return TelegramAdapter(telegram.token, base_url=telegram.base_url)
 
 
-@pytest.fixture(params=["memory", "loopback", "telegram", "webhook"])
+@pytest.fixture(params=["memory", "loopback", "telegram", "webhook", "discord"])
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
+    anew: Callable[[], Adapter]
     with trio.fail_after(PATIENCE):
         if request.param == "memory":
             memory = MemoryPlatform(traits=replace(ALL_TRAITS, fetches=True))
             yield Platform(memory, memory)
         elif request.param == "loopback":
             async with open_loopback(traits=ALL_TRAITS) as server:
-                yield Platform(LoopbackAdapter(server.port, traits=ALL_TRAITS), server)
+                anew = partial(LoopbackAdapter, server.port, traits=ALL_TRAITS)
+                yield Platform(anew(), server, anew)
+        elif request.param == "discord":
+            async with open_discord() as discord:
+                discord.thread("5", of="-100")
+                discord.thread("6", of="-100")
+                traits = replace(DISCORD_TRAITS, reacts=True)
+                anew = partial(DiscordAdapter, discord.token, base_url=discord.base_url, traits=traits)
+                yield Platform(anew(), discord, anew)
         else:
             hook = await free_webhook() if request.param == "webhook" else None
             async with open_bot_api() as api:
                 traits = replace(TRAITS, reacts=True)
-                adapter = TelegramAdapter(api.token, base_url=api.base_url, webhook=hook, traits=traits)
-                yield Platform(adapter, api)
+                anew = partial(TelegramAdapter, api.token, base_url=api.base_url, webhook=hook, traits=traits)
+                yield Platform(anew(), api, anew)
 
 
 async def free_webhook() -> Webhook:
@@ -83,3 +96,15 @@ async def free_webhook() -> Webhook:
         await listener.aclose()
         return Webhook(f"http://127.0.0.1:{port}/telegram", SECRET, "127.0.0.1", port, "/telegram")
     raise AssertionError("There is no free port.")
+
+
+@pytest.fixture
+async def discord(state_home: Path) -> AsyncIterator[DiscordServer]:
+    async with open_discord() as server:
+        with trio.fail_after(PATIENCE):
+            yield server
+
+
+@pytest.fixture
+def discord_bot(discord: DiscordServer) -> DiscordAdapter:
+    return DiscordAdapter(discord.token, base_url=discord.base_url)

@@ -5,16 +5,17 @@ another link. A store that fails, as on a full disk, is no failure of the platfo
 the message that could not be stored, does not acknowledge it, and tries to store it again.
 
 A task that sends asks the `Connection` for the current link, and waits if there is none. This module may
-touch adapters and the status board; it knows no chat and no session.
+touch adapters, the status board, and the texts that adapters keep; it knows no chat and no session.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import trio
 
@@ -26,8 +27,18 @@ from ...host.home.state_file import PlatformState
 from ...host.home.status_board import StatusBoard
 from ...log import Log
 from ...masking.redaction import KnownSecrets
-from ...platform.contract import Adapter, CredentialsRefused, Link, LinkLost, OutcomeUnknown, PlatformError
+from ...platform.contract import (
+    Adapter,
+    CredentialsRefused,
+    Link,
+    LinkLost,
+    OutcomeUnknown,
+    PlatformError,
+    RememberingAdapter,
+)
+from ...state.db.database import Database
 from ...state.db.store_retry import stored
+from ...state.tables import meta
 
 _E = TypeVar("_E", bound=Exception)
 _T = TypeVar("_T")
@@ -100,6 +111,33 @@ class Connection:
     def _show_store_trouble(self, trouble: StoreError | None) -> None:
         state = self.state if trouble is None else PlatformState.RETRYING
         self._board.set_platform(self.adapter.name, state, str(trouble) if trouble is not None else None)
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterMemory:
+    """The text that an adapter keeps, in the database of the home."""
+
+    connection: Connection
+    database: Database
+
+    async def recall(self) -> str | None:
+        """As `Memory.recall`."""
+        return await self.connection.stored(partial(self.database.read, meta.get, self._name))
+
+    async def keep(self, text: str) -> None:
+        """As `Memory.keep`. While the disk takes nothing it waits, and the adapter reads no further."""
+        await self.connection.stored(partial(self.database.write, meta.put, self._name, text))
+
+    @property
+    def _name(self) -> str:
+        return "adapter:" + ":".join(self.connection.address)
+
+    def connect(self) -> AbstractAsyncContextManager[Link]:
+        """Connect the adapter, with this memory if it needs one."""
+        adapter = self.connection.adapter
+        if adapter.traits.remembers:
+            return cast(RememberingAdapter, adapter).connect(self)
+        return adapter.connect()
 
 
 def pause(attempt: int, jitter: float) -> float:
@@ -219,6 +257,7 @@ async def keep_connected(
     on_up: Callable[[Connection], Awaitable[None]],
     accept: Callable[[MessageEvent], Awaitable[None]],
     world: World,
+    database: Database,
 ) -> None:
     """Stay connected until cancelled, or until the platform refuses the credentials. `on_up` has returned
     before the first event is taken in, so that work of an earlier time comes first.
@@ -226,12 +265,12 @@ async def keep_connected(
     A successful connection does not reset the pauses: two programs that use one bot both connect, and
     disconnect each other a moment later. The pauses begin anew after a link that lasted at least as long as
     the next pause."""
-    attempt = 0
+    attempt, memory = 0, AdapterMemory(connection, database)
     while True:
         wait, up_at = pause(attempt, world.jitter()), math.inf
         try:
             with _cancelled_apart(connection):
-                async with connection.adapter.connect() as link:
+                async with memory.connect() as link:
                     up_at = trio.current_time()
                     connection.becomes(PlatformState.CONNECTED, link)
                     await connection.stored(partial(on_up, connection))

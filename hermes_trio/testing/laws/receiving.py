@@ -3,14 +3,27 @@ sender."""
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import pytest
 import trio
 
 from ...base.messages import Attachment, MessageEvent
-from ...platform.contract import STOPPED_DRAFT, Button, Draft, Link, LinkLost, Outgoing, Refused
+from ...platform.contract import (
+    STOPPED_DRAFT,
+    Adapter,
+    Button,
+    Draft,
+    HeldMemory,
+    Link,
+    LinkLost,
+    Outgoing,
+    Refused,
+    RememberingAdapter,
+)
 from ..checkpoints import cancelled_at
 from .subject import MOST_HALTS, PLAIN, Platform, needs
 
@@ -69,6 +82,30 @@ async def test_an_acknowledged_event_does_not_come_again(platform: Platform) -> 
     platform.stage.post("two")
     async with platform.adapter.connect() as link:
         assert (await anext(link.receive())).text == "two"
+
+
+async def test_an_adapter_of_the_next_process_continues_after_the_last_stored_event(
+    platform: Platform,
+) -> None:
+    memory, heard = HeldMemory(), list[MessageEvent]()
+
+    def connect(adapter: Adapter) -> AbstractAsyncContextManager[Link]:
+        if adapter.traits.remembers:
+            return cast(RememberingAdapter, adapter).connect(memory)
+        return adapter.connect()
+
+    async with connect(platform.adapter) as link, trio.open_nursery() as nursery:
+        nursery.start_soon(receiving, link, heard)
+        await platform.stage.says("one")
+        await platform.stage.says("two")
+        nursery.cancel_scope.cancel()
+    platform.stage.post("while nobody listened")
+    async with connect(platform.next_life()) as link:
+        events = link.receive()
+        while (event := await anext(events)).text != "while nobody listened":
+            assert event in heard[-1:], "only what was stored last may come again"
+        platform.stage.post("afterwards")
+        assert (await anext(events)).text == "afterwards"
 
 
 async def test_messages_keep_their_order_and_each_comes_once(platform: Platform) -> None:

@@ -236,7 +236,7 @@ async def test_calls_of_many_chats_do_not_wait_for_each_other(platform: Platform
     async with platform.adapter.connect() as link, trio.open_nursery() as nursery:
         nursery.start_soon(link.send, message(chat="1"))
         async with trio.open_nursery() as others:
-            for n in range(2, 42):
+            for n in range(200, 240):
                 others.start_soon(link.send, message(chat=str(n)))
-        assert all(platform.stage.chat(str(n)).texts == [PLAIN] for n in range(2, 42))
+        assert all(platform.stage.chat(str(n)).texts == [PLAIN] for n in range(200, 240))
         nursery.cancel_scope.cancel()

@@ -43,6 +43,12 @@ class Platform:
 
     adapter: Adapter
     stage: Stage
+    anew: Callable[[], Adapter] | None = None
+    """Make another adapter for the same account, as the next process does; None uses the same one."""
+
+    def next_life(self) -> Adapter:
+        """Return the adapter of the next process."""
+        return self.adapter if self.anew is None else self.anew()
 
     @property
     def accepted(self) -> list[str | None]:

@@ -30,12 +30,10 @@ from hermes_trio.platform import (
     Refused,
 )
 
-from .api import Api, Denied, NoAnswer, NotReached
+from .api import Api, Denied, Files, NoAnswer, NotReached
 from .polling import Updates
 
 REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
-
-Files = Mapping[str, tuple[str, bytes]]
 
 
 class MarkupRefused(Refused):

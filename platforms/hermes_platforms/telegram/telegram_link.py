@@ -34,8 +34,8 @@ from hermes_trio.platform import (
     chunks,
 )
 
-from .api import Api, Denied, NoAnswer, NotReached
-from .calls import Calls, Files, MarkupRefused
+from .api import Api, Denied, Files, NoAnswer, NotReached
+from .calls import Calls, MarkupRefused
 from .formatting import to_markdown_v2
 from .incoming import Incoming
 from .parsing import DIRECT, GENERAL, Bot

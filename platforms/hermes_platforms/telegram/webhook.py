@@ -25,6 +25,7 @@ import trio.lowlevel
 
 from hermes_trio.platform import LinkLost, Log, is_from_agent
 
+from ..beside import open_beside
 from .parsing import KINDS, update_id_of
 
 ANSWER_WITHIN = 10.0
@@ -198,20 +199,12 @@ async def _answer(wire: h11.Connection, stream: trio.SocketStream, status: HTTPS
 
 @asynccontextmanager
 async def open_webhook(hook: Webhook, platform: str) -> AsyncIterator[WebhookUpdates]:
-    """Listen for updates while inside. An exception of the caller's block leaves it as it was raised, and not
-    in a group: the nursery is no business of the caller."""
+    """Listen for updates while inside."""
     try:
         listeners = await trio.open_tcp_listeners(hook.port, host=hook.host)
     except OSError as error:
         raise LinkLost(f"The webhook cannot listen on {hook.host}:{hook.port}: {error.strerror}.") from error
-    updates, raised = WebhookUpdates(hook, platform), None
-    async with trio.open_nursery() as nursery:
+    updates = WebhookUpdates(hook, platform)
+    async with open_beside("the webhook is closed") as nursery:
         await nursery.start(trio.serve_listeners, updates.serve, listeners)
-        try:
-            yield updates
-        except Exception as error:  # of any kind: the nursery would put it into a group
-            raised = error
-        finally:
-            nursery.cancel_scope.cancel(reason="the webhook is closed")
-    if raised is not None:
-        raise raised
+        yield updates

@@ -22,8 +22,8 @@ from hermes_trio.platform import (
     Refused,
 )
 
+from ...testing import HttpRequest
 from .bot_api_entities import CannotParse, Entity, parse_markdown_v2, utf16_length
-from .bot_api_http import HttpRequest
 from .bot_api_rich import parse_rich_html
 from .bot_state import BotState
 

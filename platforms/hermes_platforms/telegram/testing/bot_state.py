@@ -10,8 +10,9 @@ from typing import Any
 import trio
 
 from hermes_trio.platform import MessageEvent, SessionSource, Traits
-from hermes_trio.testing import Stage, WaitingEvent
+from hermes_trio.testing import WaitingEvent
 
+from ...testing import HttpStage
 from .bot_api_entities import Entity
 from .bot_api_updates import sent_message, update_of
 
@@ -20,7 +21,7 @@ TRAITS = Traits(
 )
 
 
-class BotState(Stage):
+class BotState(HttpStage):
     """State of one bot at Telegram. The methods of the API and the webhook read and change it."""
 
     def __init__(self, name: str, account: str) -> None:

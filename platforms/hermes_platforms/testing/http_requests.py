@@ -1,5 +1,5 @@
-"""HTTP of a Bot API server for tests: requests with parameters in the URL, as a form, as JSON or as multipart
-with files, and answers in JSON."""
+"""HTTP of servers for tests: requests with parameters in the URL, as a form, as JSON or as multipart with
+files, and answers in JSON."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class HttpRequest:
     path: str
     params: Mapping[str, Any]
     files: Mapping[str, UploadedFile] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By their names in small letters."""
+    body: bytes = b""
+    target: str = ""
+    """Path and query as they came."""
 
 
 class BadRequest(Exception):
@@ -44,6 +49,12 @@ class RequestReader:
 
     def __init__(self, receive_some: ReceiveSome) -> None:
         self._receive_some, self._data = receive_some, bytearray()
+
+    def rest(self) -> bytes:
+        """Take the bytes that were received after the last request: they may be of another protocol."""
+        rest = bytes(self._data)
+        self._data.clear()
+        return rest
 
     async def more(self) -> bool:
         """Receive more bytes; False at the end of the connection."""
@@ -65,24 +76,26 @@ class RequestReader:
                 return None
         body = bytes(self._data[body_at:body_end])
         del self._data[:body_end]
-        return _request(first, headers.get("content-type", ""), body)
+        return _request(first, headers, body)
 
 
-def _request(first: str, kind: str, body: bytes) -> HttpRequest:
+def _request(first: str, headers: Mapping[str, str], body: bytes) -> HttpRequest:
+    kind = headers.get("content-type", "")
     try:
         method, target, _ = first.split(" ")
         url = urlsplit(target)
         params: dict[str, Any] = dict(parse_qsl(url.query, keep_blank_values=True))
         files: dict[str, UploadedFile] = {}
         if body and kind.startswith("application/json"):
-            params |= json.loads(body)
+            content = json.loads(body)
+            params |= content if isinstance(content, dict) else {"": content}
         elif kind.startswith("application/x-www-form-urlencoded"):
             params |= parse_qsl(body.decode(), keep_blank_values=True)
         elif kind.startswith("multipart/form-data"):
             _take_parts(kind, body, params, files)
     except (ValueError, TypeError) as error:
         raise BadRequest(str(error)) from error
-    return HttpRequest(method, unquote(url.path), params, files)
+    return HttpRequest(method, unquote(url.path), params, files, headers, body, target)
 
 
 def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str, UploadedFile]) -> None:
@@ -101,9 +114,10 @@ def _take_parts(kind: str, body: bytes, params: dict[str, Any], files: dict[str,
             files[name] = UploadedFile(file_name, data)
 
 
-def response(status: int, body: object) -> bytes:
+def response(status: int, body: object, headers: Mapping[str, str] | None = None) -> bytes:
     """Return a response; the body is converted to JSON unless it is bytes."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
-    head = f"HTTP/1.1 {status} Said\r\ncontent-type: {kind}\r\ncontent-length: {len(data)}\r\n\r\n"
-    return head.encode("latin-1") + data
+    lines = {"content-type": kind, "content-length": str(len(data)), **(headers or {})}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"HTTP/1.1 {status} Said\r\n{head}\r\n".encode("latin-1") + data

@@ -1,5 +1,5 @@
-"""A gateway on Telegram that kills itself at a step: `python step_gateway.py <home> <base url> <token>
-<step>`.
+"""A gateway on one platform that kills itself at a step: `python step_gateway.py <platform> <home>
+<base url> <token> <step>`.
 
 A step is the moment before or after a job of the store or the journals. The runners count the steps, and at
 the given one the process sends itself SIGKILL. With 0 it lives until it is killed from outside, and writes
@@ -19,13 +19,17 @@ from typing import TypeVar
 import trio
 from outcome import Outcome
 
+from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import Runner, worker_thread
+from hermes_trio.platform import Adapter
 
 T = TypeVar("T")
+
+ADAPTERS: dict[str, Callable[..., Adapter]] = {"discord": DiscordAdapter, "telegram": TelegramAdapter}
 
 
 class Steps:
@@ -77,17 +81,17 @@ async def agent(turn: TurnContext) -> str:
     return f"Answer to {said}."
 
 
-async def main(home: Path, base_url: str, token: str, last: int) -> None:
+async def main(platform: str, home: Path, base_url: str, token: str, last: int) -> None:
     config = GatewayConfig(
-        platforms={"telegram": PlatformConfig(allow_from="all")},
+        platforms={platform: PlatformConfig(allow_from="all")},
         display=DisplayConfig(busy_input_mode="queue"),
         streaming=StreamingConfig(edit_interval=0.02),
     )
-    bot = TelegramAdapter(token, base_url=base_url)
+    bot = ADAPTERS[platform](token, base_url=base_url)
     await serve(
         Setup(home, config, agent=agent, adapters=[bot], worker=Steps(home, last).worker, guarded=no_guard)
     )
 
 
 if __name__ == "__main__":
-    trio.run(main, Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    trio.run(main, sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]))
