@@ -109,6 +109,14 @@ async def _run(turn: AgentTurn, tool: Tool | None, call: ToolCall) -> Result:
     await turn.emit(ToolStarted(call.name, call.id, preview))
     began = trio.current_time()
     result = await _result_of(turn, tool, call)
+    duration = trio.current_time() - began
+    log.info(
+        "tool run",
+        tool=call.name,
+        session=turn.entry.session_id,
+        seconds=round(duration, 3),
+        status=_status(result),
+    )
     await turn.emit(
         ToolCompleted(
             call.name,
@@ -116,7 +124,7 @@ async def _run(turn: AgentTurn, tool: Tool | None, call: ToolCall) -> Result:
             preview,
             _snippet(result.content),
             error=result.is_error,
-            duration=trio.current_time() - began,
+            duration=duration,
         )
     )
     return result

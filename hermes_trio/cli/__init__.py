@@ -31,13 +31,14 @@ _COMMANDS = {
     "doctor": "Look for problems, and print a remedy for each.",
     "sessions": "List, print, export or delete conversations.",
     "journal": "Print the run journals, and check them.",
+    "logs": "Print the log of the gateway.",
     "backup": "Back up the home, also while the gateway runs.",
     "restore": "Make a home from a backup.",
     "import": "Move in from a home of hermes-agent.",
     "setup": "Set up the model and a platform with a few questions.",
     "config": "Print the configuration, and check it.",
 }
-_OF_A_HOME = ("backup", "restore", "import")
+_OF_A_HOME = ("logs", "backup", "restore", "import")
 """The commands in `home_commands`; all others are in `subcommands`."""
 
 

@@ -33,6 +33,9 @@ BACKUPS = 3
 LONGEST = 8 * 1024
 """Maximum characters of a field. The text of an error may be a whole page."""
 
+INDENT = "    "
+"""Before each line of a traceback, which follows the line of its event."""
+
 log = Log(__name__)
 
 
@@ -108,7 +111,7 @@ def _is_unexpected(error: Exception) -> bool:
 
 
 class _Line(logging.Formatter):
-    """A record on one line, without secrets."""
+    """A record on one line, without secrets; the lines of a traceback follow it."""
 
     def __init__(self, redact: Redact) -> None:
         super().__init__()
@@ -124,8 +127,11 @@ class _Line(logging.Formatter):
             fields |= {"event": known(record.getMessage()), "logger": record.name}
             if record.exc_info and record.exc_info[1]:
                 fields["exception"] = known("".join(format_exception(record.exc_info[1])))
+        traceback = self._clean("exception", fields.pop("exception", ""))
         shown = (f"{name}={self._clean(name, value)!r}" for name, value in fields.items())
-        return " ".join([f"timestamp={at!r}", f"level={record.levelname.lower()!r}", *shown])
+        line = " ".join([f"timestamp={at!r}", f"level={record.levelname.lower()!r}", *shown])
+        # Indented, so that no text of an error can pass for an event.
+        return "".join([line, *(f"\n{INDENT}{visible(row)}" for row in str(traceback).splitlines())])
 
     def _clean(self, name: str, value: object) -> object:
         # Cut twice: the first cut may leave a part of a secret, which is not recognised; the second removes

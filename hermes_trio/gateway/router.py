@@ -102,6 +102,8 @@ class Router:
         stored = await mailbox.store(key, event)
         if stored.seen_before:
             return
+        source = event.source
+        log.info("message received", platform=source.platform, chat=source.chat_id, key=key)
         self.chats.mark(event)
         if answers:
             # The platform does not send a stored event again, so a step that the disk refuses is repeated

@@ -217,6 +217,7 @@ async def _connected(
                             _link, home, shutdown, connections, connection, catch_up, router, name=name
                         )
                     home.board.set(state=serving_state(shutdown))
+                    log.info("gateway started", platforms=sorted({name for name, _ in connections}))
                     background.start_soon(heed_hold, home, chats, shutdown, work, catch_up)
                     task_status.started(gateway)
                     await drain.drain_active_agents(background)

@@ -113,7 +113,7 @@ class Web:
             closed = trio.Event()
             nursery.start_soon(serve_connections, listeners, door.application, closed)
             log.info("listening", address=door.address)
-            home.board.set(web=door.address)
+            home.board.set(web=door.address, version=self._version)
             task_status.started()
             await shutdown.work_over.wait()
             closed.set()

@@ -41,16 +41,17 @@ def test_a_line_has_time_level_event_and_fields(tmp_path: Path) -> None:
     assert line.endswith("level='info' event='a turn began' run='r1' turns=3 session='s1'")
 
 
-def test_an_error_is_one_line_with_its_traceback(tmp_path: Path) -> None:
+def test_an_error_is_one_line_and_its_traceback_is_indented_below_it(tmp_path: Path) -> None:
     with log_to_file(tmp_path, CONFIG, {}):
         try:
             raise ValueError(f"the server said: Bearer {SECRET}")
         except ValueError as error:
             log.error("it failed", error=error, exc_info=True)
-    [line] = text(tmp_path).splitlines()
-    assert "Traceback" in line
-    assert "error='the server said: Bearer ***'" in line
-    assert SECRET not in line
+    line, head, *_, last = text(tmp_path).splitlines()
+    assert line.endswith("event='it failed' error='the server said: Bearer ***'")
+    assert head == "    Traceback (most recent call last):"
+    assert last == "    ValueError: the server said: Bearer ***"
+    assert SECRET not in text(tmp_path)
 
 
 def test_secrets_in_events_fields_and_errors_are_masked(tmp_path: Path) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import click
 import msgspec
 
+from ... import __version__
+from ...base.errors import ConfigInvalid, GatewayError
 from ...base.plural import counted
-from ...config.config_file import home_directory
+from ...base.world import World
+from ...config.config_file import home_directory, load_config
 from ...host.home.home_lock import is_locked, recorded_holder
-from ...host.home.state_file import STATUS_FILE, GatewayState, read_status
+from ...host.home.state_file import STATUS_FILE, GatewayState, Status, read_status
 from ...host.processes.process_identity import is_alive
 from ...host.processes.signals import ask_for_tree
 from ...state.db.damaged import damaged_copies
@@ -58,14 +64,58 @@ def _print_state(home: Path, *, as_json: bool, tree: bool) -> None:
     if not alive:
         click.echo(f"No gateway is running. {describe_last_life(status, last_ending(home))}")
         return
-    click.echo(f"{status.gateway_state}, pid {status.pid}, {counted(status.active_turns, 'running turn')}")
+    for name, value in _rows(home, status):
+        click.echo(f"{name:<10}{value}")
     if status.gateway_state is GatewayState.DRAINING and status.after is None:
-        click.echo("  drained: no turn begins until `hermes-trio drain cancel`")
-    for name, platform in status.platforms.items():
-        trouble = f" ({platform.error})" if platform.error else ""
-        click.echo(f"  {name}: {platform.state}{trouble}")
+        click.echo("drained: no turn begins until `hermes-trio drain cancel`")
     if tree:
         click.echo(_tree(home, status.pid))
+
+
+def _rows(home: Path, status: Status) -> Iterator[tuple[str, str]]:
+    """Yield what is known of a running gateway, as the rows of a table."""
+    from ...gateway.outbound.texts import duration  # imported here: only a running gateway has an uptime
+
+    yield "state", f"{status.gateway_state}, pid {status.pid}, {counted(status.active_turns, 'running turn')}"
+    yield "address", status.web or "no page and no API"
+    yield "model", _model(home)
+    if status.since is not None:
+        since = status.since.astimezone()
+        yield "up", f"{duration(World().time() - since.timestamp())}, since {since:%Y-%m-%d %H:%M:%S}"
+    restart = "" if status.version in (None, __version__) else f"; a restart begins version {__version__}"
+    yield "version", f"{status.version or __version__}{restart}"
+    yield "home", str(home)
+    if (waiting := _waiting(home)) is not None:
+        yield "waiting", waiting
+    for name, platform in status.platforms.items():
+        yield name, f"{platform.state}{f' ({platform.error})' if platform.error else ''}"
+
+
+def _model(home: Path) -> str:
+    """Return the model of the configuration."""
+    try:
+        model = load_config(home, os.environ).config.model
+    except ConfigInvalid:
+        return "unknown: the configuration has mistakes since the start"
+    return f"{model.name or 'the usual one'}, provider {model.provider}"
+
+
+def _waiting(home: Path) -> str | None:
+    """Return what waits to be answered, sent or decided; None if the database cannot be read."""
+    # Imported here: the status of a gateway that does not run needs nothing of this.
+    from ...state.db.opening import connect_reading
+    from ...state.tables import approvals, inbox, outbox
+
+    try:
+        with closing(connect_reading(home / "gateway.db")) as db:
+            waiting = {
+                "message": inbox.count_all_pending(db),
+                "unsent message": outbox.count_undelivered(db),
+                "open question": approvals.count_open(db),
+            }
+    except (GatewayError, sqlite3.Error):
+        return None
+    return ", ".join(counted(number, what) for what, number in waiting.items() if number) or "nothing"
 
 
 def _tree(home: Path, pid: int) -> str:

@@ -100,6 +100,8 @@ class Delivery:
         try:
             with trio.fail_after(SEND_WITHIN):
                 self.receipts[row.outbox_id] = await self._arrived(link, row, body, is_marked=is_marked)
+            chat, session = self._chat, row.owed.session_id
+            log.info("message sent", platform=chat.platform, chat=chat.chat_id, session=session)
         except FloodWait as flood:
             # If this is cancelled, the lane ends, and nobody waits for the flood.
             await self._note_failure(row, flood)  # noqa: ASYNC120

@@ -284,8 +284,9 @@ class Turns:
                     await journal.append(event)
             except JournalError as error:
                 log.warning("last record of a run journal not written", run=run.run_id, error=str(error))
+        where = {"platform": run.chat.platform, "chat": run.chat.chat_id} if run.chat is not None else {}
         (log.debug if is_cut else log.info)(
-            "turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands
+            "turn ended", session=run.entry.session_id, run=run.run_id, outcome=stands, **where
         )
         return end
 

@@ -76,6 +76,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """While ending: the latest end, in seconds since 1970."""
     web: str | None = None
     """The address of the page and the API: `http://127.0.0.1:8642`."""
+    since: datetime | None = None
+    """When the gateway started."""
+    version: str | None = None
+    """The version of hermes-trio that runs, if the page and the API are served."""
 
     @property
     def process(self) -> ProcessId:

@@ -55,6 +55,7 @@ class Facts(TypedDict, total=False):
     grace: float | None
     deadline: float | None
     web: str | None
+    version: str | None
 
 
 class StatusBoard:
@@ -69,6 +70,7 @@ class StatusBoard:
             "restart_requested": False,
         }
         self._platforms: dict[str, PlatformStatus] = {}
+        self._since = world.now()
         self._version = 1
         self._tried = self._saved = 0  # versions
         self._began = -math.inf  # the last write
@@ -119,6 +121,8 @@ class StatusBoard:
             grace=None if over else facts.get("grace"),
             deadline=facts.get("deadline") if draining else None,
             web=None if over else facts.get("web"),
+            since=self._since,
+            version=facts.get("version"),
         )
 
     @property

@@ -79,6 +79,11 @@ def open_of_turn(db: Db, turn_id: int) -> list[ApprovalRow]:
     return [_approval(row) for row in db.execute(query, (turn_id,))]
 
 
+def count_open(db: Db) -> int:
+    """Return the number of questions that wait for an answer."""
+    return int(db.execute("SELECT count(*) FROM approvals WHERE closed_at IS NULL").fetchone()[0])
+
+
 def close_of_turn(db: Db, turn_id: int, at: float) -> list[ApprovalRow]:
     """Close the open requests of a turn that has ended, and return them, the oldest first."""
     query = (

@@ -178,6 +178,12 @@ def count_by_state(db: Db) -> dict[str, int]:
     return dict(db.execute("SELECT state, count(*) FROM outbox GROUP BY state"))
 
 
+def count_undelivered(db: Db) -> int:
+    """Return the number of messages that are owed to chats."""
+    query = "SELECT count(*) FROM outbox WHERE state IN ('owed', 'attempting') AND NOT streamed"
+    return int(db.execute(query).fetchone()[0])
+
+
 def get(db: Db, outbox_id: int) -> OutboxRow | None:
     """Return a row by its id; None if there is none."""
     row = db.execute(f"{_SELECT} WHERE outbox_id = ?", (outbox_id,)).fetchone()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 from click.testing import CliRunner
 
+from hermes_trio import __version__
 from hermes_trio.cli import main
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.endings_table import Cause, Ending
@@ -36,6 +40,30 @@ def write_dead_status(home: Path, **changed: object) -> None:
 def test_the_status_of_an_empty_home(tmp_path: Path) -> None:
     assert status(tmp_path) == "No gateway is running, and none has run in this home.\n"
     assert json.loads(status(tmp_path, "--json")) == {"running": False}
+
+
+async def test_the_status_of_a_running_gateway_is_a_small_table(stage: Stage) -> None:
+    stage.config = everyone(busy="queue")
+    stage.agent.on("work", Script().takes(50).says("Done."))
+    async with stage.life() as gateway:
+        gateway.home.board.set(web="http://127.0.0.1:8642", version="0.0.1")
+        await stage.says("work")
+        await stage.says("and then?")
+        with trio.fail_after(10):
+            await gateway.home.board.written()
+        rows = dict(line.split(maxsplit=1) for line in status(stage.home).splitlines())
+    assert list(rows) == ["state", "address", "model", "up", "version", "home", "waiting", "memory"]
+    assert rows["state"] == f"running, pid {os.getpid()}, 1 running turn"
+    assert rows["address"] == "http://127.0.0.1:8642"
+    assert rows["up"].endswith(f", since {stage.world.now().astimezone():%Y-%m-%d} {_local(stage)}")
+    assert rows["version"] == f"0.0.1; a restart begins version {__version__}"
+    assert rows["home"] == str(stage.home)
+    assert rows["waiting"] == "1 message"
+    assert rows["memory"] == "connected"
+
+
+def _local(stage: Stage) -> str:
+    return f"{datetime(2026, 5, 20, 12, 0, tzinfo=UTC).astimezone():%H:%M:%S}"
 
 
 async def test_the_status_of_a_running_gateway_without_a_state_file(stage: Stage) -> None:
@@ -93,7 +121,7 @@ async def test_a_kill_during_a_drain_is_reported(stage: Stage) -> None:
         await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
         held = gateway.home.board.status
         (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
-        assert "\n  drained: no turn begins until `hermes-trio drain cancel`\n" in status(stage.home)
+        assert "\ndrained: no turn begins until `hermes-trio drain cancel`\n" in status(stage.home)
     (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
     write_dead_status(stage.home)
     assert "It was killed or crashed while it was drained, some time after 2026-05-20 " in status(stage.home)
