@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run verified hashes check test hosted postgres lint docs coverage soak bench clean
+.PHONY: run verified hashes check test hosted postgres synapse lint docs coverage soak bench clean
 
 # 114 and 128 do not know a task_status that is handed on, 124 no interface that asks for an async
 # function; 9xx are the optional ones about checkpoints.
@@ -49,6 +49,14 @@ hosted: .venv/tests
 # The laws of the store on its second engine; skipped where PostgreSQL is not installed.
 postgres: .venv/tests
 	$(BIN)/python -m pytest -m "not soak" --engine postgres -n $(WORKERS) tests/state tests/journal
+
+# The adapter of Matrix with a real home server, Synapse, in an environment of its own.
+synapse: .venv/tests .venv/synapse
+	SYNAPSE_PYTHON=$(CURDIR)/.venv/synapse/bin/python $(BIN)/python -m pytest -q tests/platforms/matrix/test_synapse.py
+
+.venv/synapse:
+	$(PYTHON) -m venv .venv/synapse
+	.venv/synapse/bin/python -m pip --disable-pip-version-check --quiet install 'matrix-synapse>=1.163,<2'
 
 lint: .venv/tests .venv/flake8-async
 	$(BIN)/ruff check .

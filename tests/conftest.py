@@ -58,6 +58,8 @@ REAL = (
     "tests/platforms/telegram/test_webhook.py",
     "tests/platforms/discord/test_gateway.py",
     "tests/platforms/discord/test_link.py",
+    "tests/platforms/matrix/test_gateway.py",
+    "tests/platforms/matrix/test_synapse.py",
     "tests/platforms/test_laws.py",
     "tests/platforms/test_steps.py",
     "tests/testing/test_laws_matrix.py",

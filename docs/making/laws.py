@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes_platforms.discord.discord_link import TRAITS as DISCORD
+from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_trio.testing.laws import matrix
 
@@ -23,7 +24,7 @@ def laws() -> Iterator[str]:
         "with the outcomes of that run, for each platform and each way to connect. For an adapter of your "
         "own, name [your test module](adapter.md#the-laws).\n"
     )
-    shown = {"Telegram": TELEGRAM, "Discord": DISCORD}
+    shown = {"Telegram": TELEGRAM, "Discord": DISCORD, "Matrix": MATRIX}
     yield from matrix.table(
         {name: matrix.promised(replace(traits, reacts=True)) for name, traits in shown.items()}
     )

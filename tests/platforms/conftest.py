@@ -14,6 +14,8 @@ import trio
 from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.discord.discord_link import TRAITS as DISCORD_TRAITS
 from hermes_platforms.discord.testing import DiscordServer, open_discord
+from hermes_platforms.matrix.adapter import MatrixAdapter
+from hermes_platforms.matrix.testing import open_home_server
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
@@ -58,7 +60,7 @@ def bot(telegram: BotApi) -> TelegramAdapter:
     return TelegramAdapter(telegram.token, base_url=telegram.base_url)
 
 
-@pytest.fixture(params=["memory", "loopback", "telegram", "webhook", "discord"])
+@pytest.fixture(params=["memory", "loopback", "telegram", "webhook", "discord", "matrix"])
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
     anew: Callable[[], Adapter]
     with trio.fail_after(PATIENCE):
@@ -69,6 +71,10 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
             async with open_loopback(traits=ALL_TRAITS) as server:
                 anew = partial(LoopbackAdapter, server.port, traits=ALL_TRAITS)
                 yield Platform(anew(), server, anew)
+        elif request.param == "matrix":
+            async with open_home_server() as matrix:
+                anew = partial(MatrixAdapter, matrix.token, base_url=matrix.base_url, reacts=True)
+                yield Platform(anew(), matrix, anew)
         elif request.param == "discord":
             async with open_discord() as discord:
                 discord.thread("5", of="-100")

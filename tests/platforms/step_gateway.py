@@ -20,6 +20,7 @@ import trio
 from outcome import Outcome
 
 from hermes_platforms.discord.adapter import DiscordAdapter
+from hermes_platforms.matrix.adapter import MatrixAdapter
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.serve import Setup, serve
@@ -29,7 +30,11 @@ from hermes_trio.platform import Adapter
 
 T = TypeVar("T")
 
-ADAPTERS: dict[str, Callable[..., Adapter]] = {"discord": DiscordAdapter, "telegram": TelegramAdapter}
+ADAPTERS: dict[str, Callable[..., Adapter]] = {
+    "discord": DiscordAdapter,
+    "matrix": MatrixAdapter,
+    "telegram": TelegramAdapter,
+}
 
 
 class Steps:

@@ -87,7 +87,7 @@ async def test_a_message_to_a_topic_is_shown_in_it(platform: Platform) -> None:
         if platform.has("typing"):
             await link.typing("-100", "5")
             typing = [one.thread_id for one in platform.stage.history if one.what == "typing"]
-            assert typing == ["5"]
+            assert typing in (["5"], [None]), "in the topic or, where that is not possible, in its chat"
 
 
 @needs("sends_files")
