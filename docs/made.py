@@ -21,14 +21,16 @@ from docs.making.configuration import configuration
 from docs.making.http_api import http_api
 from docs.making.laws import laws
 from docs.making.layers import layers
+from docs.making.man_page import man_page
 from docs.making.original_keys import hermes_agent
 from docs.making.public_names import public_names
 
 FOLDER = Path(__file__).parent
-MADE = "<!-- Made by docs/made.py from the code. Do not edit: run `python docs/made.py`. -->"
+MADE = "Made by docs/made.py from the code. Do not edit: run `python docs/made.py`."
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "reference/configuration.md": configuration,
     "reference/cli.md": command_line,
+    "reference/hermes-trio.1": man_page,
     "reference/chat-commands.md": chat_commands,
     "reference/http-api.md": http_api,
     "reference/hermes-agent.md": hermes_agent,
@@ -43,7 +45,8 @@ def made() -> dict[str, str]:
     pages = {}
     for name, page in PAGES.items():
         title, *lines = page()
-        pages[name] = "\n".join([title, MADE, "", *lines]).rstrip() + "\n"
+        made = [f'.\\" {MADE}'] if name.endswith(".1") else [f"<!-- {MADE} -->", ""]
+        pages[name] = "\n".join([title, *made, *lines]).rstrip() + "\n"
     return pages
 
 

@@ -9,13 +9,16 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import __version__
 from ..base.errors import ConfigInvalid, GatewayError
 from .terminal_output import visible, visible_output
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "chat": "Talk to the agent in this terminal.",
@@ -37,8 +40,9 @@ _COMMANDS = {
     "import": "Move in from a home of hermes-agent.",
     "setup": "Set up the model and a platform with a few questions.",
     "config": "Print the configuration, and check it.",
+    "completion": "Print the script that completes commands in a shell.",
 }
-_OF_A_HOME = ("logs", "backup", "restore", "import")
+_OF_A_HOME = ("logs", "backup", "restore", "import", "completion")
 """The commands in `home_commands`; all others are in `subcommands`."""
 
 
@@ -59,6 +63,14 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # imported here: no other use of a command needs it
+
+        # The base class would import every command for its help.
+        fitting = {name: text for name, text in _COMMANDS.items() if name.startswith(incomplete)}
+        found = [CompletionItem(name, help=text) for name, text in fitting.items()]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # An argument that is no valid text can be neither looked up nor printed.

@@ -1,1 +1,1 @@
-"""The subcommands about a home as a whole: its backup and its return."""
+"""The subcommands about a home as a whole (log, backup, restore, import), and completion in a shell."""
