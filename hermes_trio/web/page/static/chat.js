@@ -55,8 +55,28 @@ export function drawChat() {
   }
   const items = wanted();
   reconcile(transcript, views, items, make);
-  if (other || !settled) arrive();
+  if (store.find?.session === store.open && store.ready) showHit();
+  else if (other || !settled) arrive();
   else if (follows) toEnd();
+}
+
+/** Scroll to the message that a search has found. */
+function showHit() {
+  const row = store.rows.find((one) => one.content.startsWith(store.find.text));
+  store.find = null;
+  settled = true;
+  const turns = shownTurns();
+  const at = turns.findIndex((turn) => turn.key === (row?.run_id || `row-${row?.id}`));
+  if (at < 0) return toEnd();
+  if (turns.length - at > most) {
+    most = turns.length - at;
+    reconcile(transcript, views, wanted(), make);
+  }
+  const { element } = views.get(turns[at].key);
+  follow(false);
+  element.scrollIntoView({ block: "center" });
+  element.classList.add("hit");
+  setTimeout(() => element.classList.remove("hit"), 2500);
 }
 
 let settled = true;
@@ -91,6 +111,7 @@ function wanted() {
   const items = turns.slice(-most);
   if (turns.length > most) items.unshift(earlier(turns.length - most));
   const busy = turns.some((turn) => turn.running);
+  if (turns.length && !store.sessions.get(store.open)?.ended_at) turns.at(-1).isLast = !waiting.length && !unsent.length;
   for (const one of waiting) {
     const note = one.status === "started" ? null : one.status === "steered" ? STEERED : QUEUED;
     items.push(said(`w${one.message_id}`, one.text, note, false));

@@ -3,7 +3,9 @@
 import { newId, post } from "./api.js";
 import { $, BASE, announce, keep } from "./dom.js";
 import { answerAsk, toEnd } from "./chat.js";
+import { obeyMenuKey } from "./menu.js";
 import { say } from "./outbox.js";
+import { forgetEdited } from "./repeat.js";
 import { changed, look, on, shownTurns, store } from "./store.js";
 
 const field = $("composer");
@@ -47,8 +49,19 @@ async function send() {
   const text = field.value.trim();
   const session = store.open;
   if (!text || store.sessions.get(session)?.ended_at) return;
+  const edits = store.editing?.session === session;
   set("");
   store.told = null;
+  if (edits) {
+    hint("");
+    try {
+      await forgetEdited();
+    } catch (error) {
+      set(text);
+      throw error;
+    }
+    return message(session, text, "queue");
+  }
   if (text.startsWith("/") && (await obeyed(session, text))) return;
   const ask = question();
   if (ask) {
@@ -130,6 +143,12 @@ function draw() {
     set(localStorage.getItem(draftPlace(store.open)) ?? "");
     if (!touch.matches) field.focus({ preventScroll: true });
   }
+  if (store.editing && !store.editing.isShown) {
+    store.editing.isShown = true;
+    set(store.editing.text);
+    field.focus();
+    hint("This replaces your last message and its answer. Esc keeps them.");
+  }
   const session = store.sessions.get(store.open);
   const busy = isBusy();
   const ended = Boolean(session?.ended_at) || store.missing;
@@ -159,7 +178,17 @@ field.addEventListener("input", () => {
   field.style.height = `${field.scrollHeight}px`;
 });
 
+/** End the editing of the last message. Returns false if none is edited. */
+export function leaveEditing() {
+  if (!store.editing) return false;
+  store.editing = null;
+  set("");
+  hint("");
+  return true;
+}
+
 field.addEventListener("keydown", (event) => {
+  if (obeyMenuKey(event)) return;
   if (event.key !== "Enter" || event.shiftKey || event.isComposing || touch.matches) return;
   event.preventDefault();
   send();

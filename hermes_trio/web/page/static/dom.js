@@ -11,6 +11,8 @@ const PATHS = {
   check: "M5 12.5l4.5 4.5L19 7.5",
   cross: "M7 7l10 10M17 7L7 17",
   chevron: "M9 6l6 6-6 6",
+  retry: "M19 12a7 7 0 1 1-2.1-5M19 4v4h-4",
+  save: "M12 4v11M7 10.5l5 5 5-5M5 20h14",
   pencil: "M5 19l1-4L16 5l3 3L9 18l-4 1Z",
   trash: "M5 7h14M10 7V5h4v2M7 7l1 12h8l1-12",
   keyboard: "M3 7h18v10H3ZM7 11h.01M11 11h.01M15 11h.01M17 11h.01M8 14h8",

@@ -1,9 +1,10 @@
 // The start of the page: its buttons, keyboard shortcuts and connection.
 
 import { patch, Refused, remove } from "./api.js";
-import { hint, isBusy, stop } from "./composer.js";
+import { hint, isBusy, leaveEditing, stop } from "./composer.js";
 import { askText, askYes, showDialog } from "./dialog.js";
 import { $, announce, h, icon, keep } from "./dom.js";
+import { saveConversation } from "./export.js";
 import { flush } from "./outbox.js";
 import { go, isNarrow, showSidebar, sidebarShown, titleOf } from "./sidebar.js";
 import { showStatus } from "./status.js";
@@ -44,6 +45,19 @@ function drawHead() {
   document.title = `${needs ? `(${needs}) ` : ""}${store.open && session ? `${title} · ` : ""}Hermes`;
 }
 
+/** Show the model that answers, and what the open conversation has used. */
+function drawModel() {
+  const { model } = store.gateway ?? {};
+  const { total_tokens: tokens = 0, cost_usd: cost = 0 } = store.sessions.get(store.open)?.usage ?? {};
+  const used = tokens >= 1000 ? `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}k` : tokens;
+  const parts = [model?.name, tokens && `${used} tokens`, cost && `$${cost.toFixed(cost < 1 ? 3 : 2)}`];
+  $("model").textContent = parts.filter(Boolean).join(" · ");
+  $("model").title = model?.about ?? "";
+}
+
+on("sessions", drawModel);
+on("chat", drawModel);
+on("gateway", drawModel);
 on("sessions", drawHead);
 on("chat", drawHead);
 
@@ -52,6 +66,8 @@ $("rename").addEventListener("click", async () => {
   const title = await askText("Rename", "Title", titleOf(store.sessions.get(id)), "Rename");
   if (title) await patch(`/api/sessions/${encodeURIComponent(id)}`, { title });
 });
+
+$("save").addEventListener("click", () => saveConversation(titleOf(store.sessions.get(store.open))));
 
 $("delete").addEventListener("click", async () => {
   const id = store.open;
@@ -86,7 +102,7 @@ const KEYS = [
   ["Ctrl Shift O", "New chat"],
   ["Alt ↑, Alt ↓", "The conversation above, below"],
   ["Ctrl B", "Show or hide the list"],
-  ["/", "Go to the message field"],
+  ["/", "Go to the message field; in it, list the commands"],
   ["Enter", "Send"],
   ["Shift Enter", "New line"],
   ["Esc, twice", "Stop the answer"],
@@ -107,6 +123,8 @@ function escape() {
   if (isNarrow() && sidebarShown()) {
     showSidebar(false);
     $("sidebar-open").focus();
+  } else if (leaveEditing()) {
+    return;
   } else if (isBusy()) {
     if (Date.now() - escaped < 1500) stop();
     else hint("Press Esc again to stop the answer");

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { $, h, icon, reconcile } from "./dom.js";
-import { on, store } from "./store.js";
+import { changed, on, store } from "./store.js";
 import { brief, era, exact } from "./time.js";
 
 const list = $("sessions");
@@ -21,16 +21,17 @@ class Row {
     this.meta = h("span", { class: "row-meta" });
     this.sign = h("span", { class: "row-sign" });
     this.said = h("span", { class: "row-said" });
-    this.element = h("a", { class: "row" }, this.title, this.sign, this.meta, this.said);
+    this.element = h("a", { class: "row", onclick: () => this.found && find(this.found) }, this.title, this.sign, this.meta, this.said);
   }
 
-  update({ session, snippet, current }) {
+  update({ session, snippet, current, found }) {
     const sign = [session.title, session.updated_at, session.state, session.asks_for, session.suspended, current, snippet, session.ended_at].join();
     if (sign === this.shown) return;
     this.shown = sign;
     const asks = Boolean(session.asks_for);
     const running = session.state === "running";
     this.element.href = `#${session.id}`;
+    this.found = found;
     this.title.textContent = titleOf(session);
     const where = session.platform === "api" ? "" : session.platform;
     this.meta.textContent = [where, snippet && brief(session.updated_at)].filter(Boolean).join(" · ");
@@ -51,10 +52,17 @@ const heading = (text) => ({
   make: () => ({ element: h("h2", { class: "row-head" }, text), update() {} }),
 });
 
-const row = (session, prefix = "s", snippet = null) => ({
+/** Show this message, also if its conversation is open already. */
+function find(message) {
+  store.find = message;
+  changed("chat");
+}
+
+const row = (session, prefix = "s", snippet = null, found = null) => ({
   key: prefix + session.id,
   session,
   snippet,
+  found,
   current: session.id === store.open,
   make: () => new Row(),
 });
@@ -81,7 +89,7 @@ function wanted() {
   const shown = new Set(titled.map((one) => one.id));
   if (titled.length) items.push(heading("Titles"), ...titled.map((one) => row(one)));
   const others = said.words === words ? said.sessions.filter((one) => !shown.has(one.id)) : [];
-  if (others.length) items.push(heading("Messages"), ...others.map((one) => row(one, "m", snippetOf(one.said, parts))));
+  if (others.length) items.push(heading("Messages"), ...others.map((one) => row(one, "m", snippetOf(one.said, parts), { session: one.id, text: one.said })));
   if (!items.length) items.push(heading(said.words === words ? "Nothing found" : "Searching…"));
   return items;
 }

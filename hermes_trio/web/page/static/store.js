@@ -17,6 +17,8 @@ export const store = {
   waiting: [],
   asks: [],
   told: null,
+  editing: null,
+  find: null,
   ready: false,
   runs: new Map(),
   gateway: null,
@@ -115,7 +117,7 @@ function forget(id) {
 
 /** Open this session; null for a new one. */
 export function open(id) {
-  Object.assign(store, { open: id, rows: [], turns: [], waiting: [], asks: [], told: null, ready: !id || store.coming.has(id), missing: false });
+  Object.assign(store, { open: id, rows: [], turns: [], waiting: [], asks: [], told: null, editing: null, ready: !id || store.coming.has(id), missing: false });
   changed("sessions");
   changed("chat");
   if (id) look(id);
@@ -126,6 +128,13 @@ export function distrust() {
   if (!store.open) return;
   whole = true;
   look(store.open);
+}
+
+/** Forget the rows of the last turn of the open session, which are read again if they still exist. */
+export function forgetLastTurn() {
+  const last = shownTurns().at(-1)?.key;
+  store.rows = store.rows.filter((row) => (row.run_id || `row-${row.id}`) !== last);
+  changed("chat");
 }
 
 let whole = false;

@@ -3,6 +3,7 @@
 import { copyButton, h, icon, reconcile } from "./dom.js";
 import { waitsFor } from "./fold.js";
 import { codeBlock, Markdown } from "./markdown.js";
+import { repeatButtons } from "./repeat.js";
 import { elapsed, store } from "./store.js";
 import { exact, brief, span } from "./time.js";
 
@@ -181,14 +182,15 @@ export class Turn {
 
   finish(turn) {
     const text = turn.parts.filter((part) => part.kind === "text").map((part) => part.text.trim()).join("\n\n");
-    if (turn.running || !text) {
+    if (turn.running || (!text && !turn.isLast)) {
       this.tools.replaceChildren();
       return;
     }
     const spent = turn.endedAt && turn.startedAt ? turn.endedAt - turn.startedAt : 0;
     const at = turn.endedAt ?? turn.at;
     this.tools.replaceChildren(
-      copyButton(() => text, "Copy this answer"),
+      text ? copyButton(() => text, "Copy this answer") : "",
+      ...repeatButtons(turn),
       at ? h("time", { title: exact(at), datetime: new Date(at * 1000).toISOString() }, brief(at)) : "",
       spent >= 5 ? h("span", {}, `took ${span(spent)}`) : "",
     );
@@ -198,7 +200,7 @@ export class Turn {
 function signOf(turn) {
   const parts = turn.parts.map((part) => `${part.key}${part.status ?? ""}${(part.text ?? "").length}${(part.result ?? "").length}${part.duration ?? ""}`);
   const users = turn.users.map((user) => user.key);
-  return `${users}|${parts}|${turn.outcome}|${turn.marker?.text ?? ""}|${turn.reason}|${turn.gap}|${turn.resumes}|${turn.isResumed}`;
+  return `${users}|${parts}|${turn.outcome}|${turn.marker?.text ?? ""}|${turn.reason}|${turn.gap}|${turn.resumes}|${turn.isResumed}|${turn.isLast}`;
 }
 
 function notes(turn) {
