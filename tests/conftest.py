@@ -58,6 +58,7 @@ REAL = (
     "tests/platforms/telegram/test_webhook.py",
     "tests/platforms/discord/test_gateway.py",
     "tests/platforms/discord/test_link.py",
+    "tests/platforms/discord/test_other_client.py",
     "tests/platforms/matrix/test_gateway.py",
     "tests/platforms/matrix/test_synapse.py",
     "tests/platforms/test_laws.py",

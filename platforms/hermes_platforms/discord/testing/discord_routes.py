@@ -71,11 +71,19 @@ async def handle(server: DiscordServer, request: HttpRequest) -> Any:
 
 async def _me(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
     await server.connecting()
-    return {"id": server.bot_id, "username": server.username, "bot": True}
+    return server.user
 
 
 async def _application(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    return {"id": server.bot_id, "name": "Hermes", "flags": (1 << 19) if server.allows_content else 0}
+    about: dict[str, Any] = {
+        "name": "Hermes",
+        "icon": None,
+        "description": "",
+        "verify_key": "",
+        "owner": server.user,
+    }
+    about |= {"bot_public": True, "bot_require_code_grant": False}
+    return {"id": server.bot_id, "flags": (1 << 19) if server.allows_content else 0, **about}
 
 
 async def _guilds(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
@@ -170,7 +178,7 @@ async def _interaction(server: DiscordServer, request: HttpRequest, found: re.Ma
 ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", r"/users/@me", _me),
     ("GET", r"/users/@me/guilds", _guilds),
-    ("GET", r"/applications/@me", _application),
+    ("GET", r"(?:/oauth2)?/applications/@me", _application),
     ("GET", r"/gateway/bot", _gateway),
     ("GET", r"/applications/\d+/commands", _commands),
     ("PUT", r"/applications/\d+/commands", _commands),

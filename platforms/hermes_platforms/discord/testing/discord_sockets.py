@@ -94,10 +94,9 @@ class GatewaySocket:
             return
         server.identified.append(data["intents"])
         session_id = server.begin_session()
-        user = {"id": server.bot_id, "username": server.username, "bot": True}
-        server.dispatch(
-            "READY", {"session_id": session_id, "resume_gateway_url": server.gateway_url, "user": user}
-        )
+        ready = {"v": 10, "session_id": session_id, "resume_gateway_url": server.gateway_url}
+        application = {"id": server.bot_id, "flags": 0}
+        server.dispatch("READY", ready | {"user": server.user, "guilds": [], "application": application})
         nursery.start_soon(self._dispatch, session_id, 0)
 
     async def _resumed(self, data: Any, nursery: trio.Nursery) -> None:

@@ -28,6 +28,21 @@ TRAITS = Traits(
 KINDS = {"photo": "image/png", "voice": "audio/ogg", "audio": "audio/mpeg", "video": "video/mp4"}
 VOICE_MESSAGE = 1 << 13
 
+_EMPTY: Mapping[str, Any] = {
+    "type": 0,
+    "timestamp": "2026-11-19T12:00:00.000000+00:00",
+    "edited_timestamp": None,
+    "tts": False,
+    "pinned": False,
+    "mention_everyone": False,
+    "mentions": [],
+    "mention_roles": [],
+    "attachments": [],
+    "embeds": [],
+    "components": [],
+}
+"""The fields of every message."""
+
 
 class DiscordState(HttpStage):
     """State of one bot at Discord."""
@@ -152,10 +167,14 @@ class DiscordState(HttpStage):
         parent = self.threads.get(channel_id)
         return (channel_id, None) if parent is None else (parent, channel_id)
 
+    @property
+    def user(self) -> dict[str, Any]:
+        """The bot in the form of the API."""
+        return _user(self.bot_id, self.username) | {"bot": True}
+
     def shown_message(self, chat_id: str, message_id: str) -> dict[str, Any]:
         """Return a message of the bot in the form of the API."""
-        author = {"id": self.bot_id, "username": self.username, "bot": True}
-        message = {"id": message_id, "channel_id": chat_id, "author": author, "content": ""}
+        message = {**_EMPTY, "id": message_id, "channel_id": chat_id, "author": self.user, "content": ""}
         for shown in self.chat(chat_id).messages:  # a repeat of a message that was deleted has none
             if shown.message_id == message_id:
                 message |= {"channel_id": shown.thread_id or chat_id, "content": shown.text}
@@ -184,14 +203,14 @@ class DiscordState(HttpStage):
         source, stamp = event.source, "2026-11-19T12:00:00.000000+00:00"
         names_bot = f"@{self.username}" in event.text
         data: dict[str, Any] = {
+            **_EMPTY,
             "id": event.message_id,
-            "type": 0,
             "channel_id": self._channel(event),
             "author": _person(event),
             "content": event.text.replace(f"@{self.username}", f"<@{self.bot_id}>"),
             "timestamp": stamp,
             "edited_timestamp": stamp if event.edited else None,
-            "mentions": [{"id": self.bot_id, "username": self.username, "bot": True}] if names_bot else [],
+            "mentions": [self.user] if names_bot else [],
             "attachments": [self._file(event, one) for one in event.attachments],
             "flags": VOICE_MESSAGE if any(one.kind == "voice" for one in event.attachments) else 0,
         }
@@ -242,4 +261,8 @@ class DiscordState(HttpStage):
 
 def _person(event: MessageEvent) -> dict[str, Any]:
     user = event.source.user_id
-    return {"id": user, "username": f"person-{user}", "global_name": event.source.user_name}
+    return _user(user, f"person-{user}", event.source.user_name)
+
+
+def _user(user_id: str | None, username: str, name: str | None = None) -> dict[str, Any]:
+    return {"id": user_id, "username": username, "discriminator": "0", "global_name": name, "avatar": None}
