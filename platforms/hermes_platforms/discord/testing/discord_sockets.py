@@ -118,10 +118,11 @@ class GatewaySocket:
         server = self._server
         while server.session_id == session_id:
             server.dispatch_waiting()
-            while position < len(server.log):
+            if position < len(server.log):
                 await self._say(server.log[position])
                 position += 1
-            await server.changed.wait()
+            else:  # nothing can have changed since it was looked at
+                await server.changed.wait()
 
     async def _say(self, frame: object) -> None:
         if self._protocol.state is State.OPEN:

@@ -56,8 +56,8 @@ class DiscordState(HttpStage):
         self.allows_content = True
         """The bot may ask for the content of all messages."""
         self.sessions_left = 1000
-        self.heartbeat = 0.1
-        """Seconds between heartbeats."""
+        self.heartbeat = 0.25
+        """Seconds between heartbeats. On a busy machine one may come late, and the session is resumed."""
         self.answers_heartbeats = True
         self.identified: list[int] = []
         """Intents of the sessions that were begun."""
