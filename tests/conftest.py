@@ -53,6 +53,7 @@ REAL = (
     "tests/host/",
     "tests/journal/test_full_disk.py",
     "tests/kill/",
+    "tests/platforms/irc/test_real_servers.py",
     "tests/platforms/telegram/test_gateway.py",
     "tests/platforms/telegram/test_link_",
     "tests/platforms/telegram/test_webhook.py",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes_platforms.discord.discord_link import TRAITS as DISCORD
+from hermes_platforms.irc.irc_link import TRAITS as IRC
 from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_trio.testing.laws import matrix
@@ -24,13 +25,20 @@ def laws() -> Iterator[str]:
         "with the outcomes of that run, for each platform and each way to connect. For an adapter of your "
         "own, name [your test module](adapter.md#the-laws).\n"
     )
-    shown = {"Telegram": TELEGRAM, "Discord": DISCORD, "Matrix": MATRIX}
-    yield from matrix.table(
-        {name: matrix.promised(replace(traits, reacts=True)) for name, traits in shown.items()}
-    )
+    shown = {
+        "Telegram": replace(TELEGRAM, reacts=True),
+        "Discord": replace(DISCORD, reacts=True),
+        "Matrix": replace(MATRIX, reacts=True),
+        "IRC": IRC,
+    }
+    yield from matrix.table({name: matrix.promised(traits) for name, traits in shown.items()})
     yield ""
     yield (
         "A platform that can neither be asked for a message nor recognise a repeat may show an answer twice "
         "after a lost connection. Where messages can be edited, a placeholder avoids that: the answers in "
         "Telegram are edits, which can be repeated. Elsewhere the second is marked as possibly repeated.\n"
+    )
+    yield (
+        "A platform that cannot send an event again, such as IRC, has no acknowledgement. What people write "
+        "there is lost while there is no connection, and if the process is killed before it is stored.\n"
     )

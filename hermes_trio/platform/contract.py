@@ -78,6 +78,9 @@ class Traits:
     Less than the platform promises: a repeat needs time to arrive."""
     finds: bool = False
     """The platform can tell whether a send with a key has arrived."""
+    redelivers: bool = True
+    """An event that was not acknowledged comes again. Without it, what people write is lost while there is no
+    connection, or if the process is killed before the event is stored."""
     dialect: Dialect = "plain"
     """Form in which people see a text: as it is written, or with its Markdown rendered. Models are told."""
     preformatted: bool = False

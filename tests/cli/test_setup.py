@@ -132,7 +132,10 @@ def test_a_local_model_server_needs_no_key(cli: Cli, home: Path) -> None:
         (["--model", "openai", "--key-env", KEY], "--key-env: not usable. Write the name of a variable"),
         (["--model", "openai", "--base-url", "http://h", "--key-env", "NONE_SUCH"], "NONE_SUCH: missing."),
         (["--model", "demo", "--allow", "x"], ""),
-        (["parrot"], "PLATFORM: not usable. Choose one of terminal, telegram, or install"),
+        (
+            ["parrot"],
+            "PLATFORM: not usable. Choose one of terminal, discord, irc, matrix, telegram, or install",
+        ),
     ],
 )
 def test_an_invalid_option_is_named_with_a_remedy_and_nothing_is_written(

@@ -14,6 +14,8 @@ import trio
 from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.discord.discord_link import TRAITS as DISCORD_TRAITS
 from hermes_platforms.discord.testing import DiscordServer, open_discord
+from hermes_platforms.irc.adapter import IrcAdapter
+from hermes_platforms.irc.testing import MODERN, OLD, open_irc_server
 from hermes_platforms.matrix.adapter import MatrixAdapter
 from hermes_platforms.matrix.testing import open_home_server
 from hermes_platforms.telegram.adapter import TelegramAdapter
@@ -60,7 +62,7 @@ def bot(telegram: BotApi) -> TelegramAdapter:
     return TelegramAdapter(telegram.token, base_url=telegram.base_url)
 
 
-@pytest.fixture(params=["memory", "loopback", "telegram", "webhook", "discord", "matrix"])
+@pytest.fixture(params=["memory", "loopback", "telegram", "webhook", "discord", "matrix", "irc", "irc-old"])
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
     anew: Callable[[], Adapter]
     with trio.fail_after(PATIENCE):
@@ -82,6 +84,10 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
                 traits = replace(DISCORD_TRAITS, reacts=True)
                 anew = partial(DiscordAdapter, discord.token, base_url=discord.base_url, traits=traits)
                 yield Platform(anew(), discord, anew)
+        elif request.param.startswith("irc"):
+            async with open_irc_server(caps=MODERN if request.param == "irc" else OLD) as network:
+                anew = partial(IrcAdapter, network.settings)
+                yield Platform(anew(), network, anew)
         else:
             hook = await free_webhook() if request.param == "webhook" else None
             async with open_bot_api() as api:

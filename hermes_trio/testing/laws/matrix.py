@@ -24,6 +24,7 @@ _WORDS: Mapping[Trait, str] = {
     "sends_files": "take files",
     "takes_keys_for": "recognise a repeat",
     "finds": "be asked for a message",
+    "redelivers": "send an event again",
 }
 
 

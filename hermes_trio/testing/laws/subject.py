@@ -25,6 +25,7 @@ Trait = Literal[
     "sends_files",
     "takes_keys_for",
     "finds",
+    "redelivers",
 ]
 
 MOST_HALTS = 400
