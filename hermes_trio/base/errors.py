@@ -18,6 +18,7 @@
     │  ├─ StoreReplaced             its files were removed or replaced while the gateway ran
     │  ├─ LifeIsOver                another run of a gateway has taken over the work of this one
     │  └─ StoreClosed               used after its block ended
+    ├─ ForeignChat                  another gateway answers in this chat now
     └─ JournalError                 something about one run journal
        ├─ JournalBusy               a second writer for a run; only one is allowed
        ├─ JournalClosed             an append after the terminal record or after the block
@@ -245,6 +246,13 @@ class LifeIsOver(StoreError):
 
 class StoreClosed(StoreError):
     """The database was used after its block ended."""
+
+
+class ForeignChat(GatewayError):
+    """Another gateway that shares the store answers in this chat now. Nothing was stored."""
+
+    def __init__(self, platform: str, chat_id: str) -> None:
+        super().__init__(f"Another gateway answers in {platform}:{chat_id}. It takes up what waits there.")
 
 
 class JournalError(GatewayError):

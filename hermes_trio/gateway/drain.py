@@ -22,7 +22,7 @@ from ..base.errors import GatewayError, StoreError
 from ..host.home.state_file import GatewayState
 from ..log import Log
 from ..state.db.engine import Db
-from ..state.tables import endings, lives
+from ..state.tables import chats, endings, lives
 from ..state.tables.endings import EndingRow
 from .ending.control import Control
 from .ending.endings_table import Ending
@@ -141,6 +141,7 @@ async def store_report(home: Home, shutdown: Shutdown) -> None:
 def _finish(db: Db, life: str, report: str, at: float) -> None:
     endings.finish(db, life, report, at)
     lives.leave(db, life, at)
+    chats.free(db)
 
 
 async def heed_hold(home: Home, chats: Chats, shutdown: Shutdown, work: Work, catch_up: CatchUp) -> None:

@@ -73,13 +73,16 @@ class Router:
     mailbox: Mailbox
     commands: Commands
 
-    async def accept(self, connection: Connection, event: MessageEvent) -> None:
-        """Take in an event. After the return it is stored and may be acknowledged."""
+    async def accept(self, connection: Connection, event: MessageEvent, *, at_door: bool = True) -> None:
+        """Take in an event. After the return it is stored and may be acknowledged. If another gateway owns
+        the chat, that one decides what the event is, and then takes it in not `at_door`."""
         source, running = event.source, self.mailbox.work.running
         if event.kind != "unreadable" and not await self.access.may_talk(source):
             await self._refuse(event)
             return
         key = self.home.store.key_of(source)
+        if at_door and await self.mailbox.told_owner(key, event):
+            return
         kind = route(event, running.open_questions(key))
         if kind is Kind.UNREADABLE:
             why = event.text.partition("\n")[0]

@@ -47,6 +47,7 @@ from .intake.mailbox import Mailbox
 from .links.access import Access
 from .links.link import Connection, keep_connected
 from .nodes.lease import ALONE, Lease, Node
+from .nodes.others import hold_role, look_after_own_chats, watch_others
 from .outbound.announcements import owe_stuck
 from .outbound.chats import Address, Chats, home_channels_of
 from .outbound.gone_chats import GoneChats
@@ -130,11 +131,13 @@ async def serve(
                 setup.guarded() as guard,
                 _opened(setup.agent, control) as agent,
             ):
+                life = world.new_id()
                 home = Home(
                     path=path,
                     config=config,
                     world=world,
-                    life=world.new_id(),
+                    life=life,
+                    owner=life if setup.node.shares else None,
                     database=database,
                     journals=journals,
                     store=SessionStore(database, config, world),
@@ -209,6 +212,12 @@ async def _connected(
                     background.start_soon(work.running.limit.follow_lag)
                     background.start_soon(end_with_database, shutdown.control, home.database, home.world)
                     background.start_soon(lease.keep, home.database)
+                    settle_former = partial(_settle_former_lives, home, connections)
+                    background.start_soon(watch_others, home, lease, settle_former)
+                    take_in = partial(router.accept, at_door=False)
+                    background.start_soon(
+                        look_after_own_chats, home, connections.values(), catch_up.take_up, take_in
+                    )
                     for door in doors:
                         await open_doors.start(door, gateway)
                     for connection in connections.values():
@@ -243,8 +252,9 @@ async def _link(
     router: Router,
 ) -> None:
     """Keep one platform connected. The gateway ends when the last platform has refused its credentials."""
+    receives = partial(hold_role, home, f"receive:{connection.name}")
     accept = partial(router.accept, connection)
-    await keep_connected(connection, catch_up.run, accept, home.world, home.database)
+    await keep_connected(connection, catch_up.run, receives, accept, home.world, home.database)
     if all(one.state is PlatformState.FATAL for one in connections.values()):
         grace = home.config.agent.restart_drain_timeout
         shutdown.control.ask(Ending(Cause.NOTHING_SERVES, grace, asked_by=connection.name))
@@ -284,8 +294,13 @@ async def _take_over(
         await _end_leftovers(home, shutdown, guard)
     if crashed and home.config.agent.crash_recovery == "suspend":
         await home.store.suspend_recently_active()
-    cut = await end_former_turns(home, connections)
     await import_sessions(home)
+    await _settle_former_lives(home, connections)
+
+
+async def _settle_former_lives(home: Home, connections: Mapping[Address, Connection]) -> None:
+    """End the turns that lives which are over left open, and suspend the sessions that were cut too often."""
+    cut = await end_former_turns(home, connections)
     limit, at = home.config.agent.stuck_after, home.world.time()
     stuck = await home.database.write(_suspend_stuck, limit, at)
     if cut:
@@ -312,7 +327,7 @@ def _suspend_stuck(db: Db, limit: int, at: float) -> int:
 
 async def _end_leftovers(home: Home, shutdown: Shutdown, guard: Guard) -> None:
     """Kill the child processes that a former life left running, and note the end of all it had."""
-    rows = await home.database.read(processes.alive)
+    rows = await home.database.read(processes.alive_in_node, home.life)
     await end_leftovers(rows, guard.look, shutdown.begun)
     for row in rows:
         await home.database.write(processes.end, row.process_id, None, home.world.time())

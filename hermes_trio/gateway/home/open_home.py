@@ -28,6 +28,9 @@ class Home:
     world: World
     life: str
     """Id of this run of the gateway, from its start to its end."""
+    owner: str | None
+    """The same id where several gateways share the store and each chat has an owner; None for one that is
+    alone and owns all chats."""
     database: Database
     journals: Journals
     store: SessionStore

@@ -12,6 +12,7 @@ from functools import partial
 
 from ...base.messages import MessageEvent
 from ...state.db.engine import Db
+from ...state.rules.ownership import tell_owner
 from ...state.tables import inbox
 from ...state.tables.inbox import Stored
 from ..ending.control import Control
@@ -59,6 +60,16 @@ class Mailbox:
     async def store_done(self, key: str, event: MessageEvent) -> Stored:
         """Store an event that waits for no turn, so that it is recognised when it comes again."""
         return await self.home.database.write(self._storing_done(key, event))
+
+    async def told_owner(self, key: str, event: MessageEvent) -> bool:
+        """Store an event for the gateway that owns its chat. Return False if that is this one."""
+        home = self.home
+        if home.owner is None:
+            return False
+        own_key, at = home.world.new_id(), home.world.time()
+        return await home.database.write(
+            tell_owner, home.owner, event, session_key=key, own_key=own_key, at=at
+        )
 
     def storing_once(self, key: str, event: MessageEvent) -> Callable[[Db], None]:
         """Return a step that stores an event as `store_done` does, for the transaction of its effect. The

@@ -255,12 +255,13 @@ def _note_loss(connection: Connection, error: Exception) -> None:
 async def keep_connected(
     connection: Connection,
     on_up: Callable[[Connection], Awaitable[None]],
+    may_receive: Callable[[], Awaitable[None]],
     accept: Callable[[MessageEvent], Awaitable[None]],
     world: World,
     database: Database,
 ) -> None:
     """Stay connected until cancelled, or until the platform refuses the credentials. `on_up` has returned
-    before the first event is taken in, so that work of an earlier time comes first.
+    before the first event is taken in, so that work of an earlier time comes first; `may_receive` too.
 
     A successful connection does not reset the pauses: two programs that use one bot both connect, and
     disconnect each other a moment later. The pauses begin anew after a link that lasted at least as long as
@@ -274,6 +275,7 @@ async def keep_connected(
                     up_at = trio.current_time()
                     connection.becomes(PlatformState.CONNECTED, link)
                     await connection.stored(partial(on_up, connection))
+                    await connection.stored(may_receive)
                     await _take_in(link.receive(), connection, accept)
             raise LinkLost("the connection was closed")
         except Exception as error:

@@ -38,6 +38,11 @@ class Node:
     lease: float = math.inf
     """Seconds after which a gateway that stores nothing may be taken over."""
 
+    @property
+    def shares(self) -> bool:
+        """True if other gateways may work beside it, so that each chat needs an owner."""
+        return self.lease < math.inf
+
 
 ALONE = Node()
 """A gateway that shares its store with no other one."""

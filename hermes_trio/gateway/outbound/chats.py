@@ -87,7 +87,7 @@ class Chats:
         lane = self._lanes.get(chat)
         if lane is None:
             home = self._home
-            lane = Lane(chat, self.connection(chat), home.database, home.world, self.gone)
+            lane = Lane(chat, self.connection(chat), home.database, home.world, self.gone, home.owner)
             self._lanes[chat] = lane
             if not self._nursery.cancel_scope.cancel_called:
                 self._nursery.start_soon(self._run, lane, name=f"lane {chat.platform}:{chat.chat_id}")

@@ -37,6 +37,7 @@ from ...platform.contract import (
 )
 from ...state.db.database import Database
 from ...state.db.engine import Db
+from ...state.rules.ownership import check_owner
 from ...state.tables import outbox
 from ...state.tables.outbox import OutboxRow, OutboxState, Owed
 from ..links.link import Connection, calling
@@ -61,8 +62,10 @@ log = Log(__name__)
 class Delivery:
     """Delivers the owed rows of one chat."""
 
-    def __init__(self, chat: Chat, connection: Connection, database: Database, world: World) -> None:
-        self._chat, self._connection = chat, connection
+    def __init__(
+        self, chat: Chat, connection: Connection, database: Database, world: World, owner: str | None
+    ) -> None:
+        self._chat, self._connection, self._owner = chat, connection, owner
         self._database, self._world = database, world
         self.unsure: dict[int, float] = {}
         """Rows that may have arrived, and when each is sent once more."""
@@ -92,7 +95,7 @@ class Delivery:
     async def deliver(self, link: Link, row: OutboxRow, body: Body) -> float | None:
         """Deliver a row, or give it up. Return the seconds to wait before it is tried again; None if it is
         done or its outcome is unknown. The caller stores the receipts. Raises `FloodWait` and `ChatGone`,
-        with the row still owed."""
+        with the row still owed, and `ForeignChat` before it is sent."""
         self.unsure.pop(row.outbox_id, None)
         is_repeat = row.state is OutboxState.ATTEMPTING
         is_marked = is_repeat and not self._can_tell(row.attempted_at)
@@ -173,7 +176,8 @@ class Delivery:
         if is_marked:
             parts = _marked(parts, traits)
         receipts = dict(self.receipts)
-        await self._database.write(_note_attempt, row.outbox_id, receipts, self._world.time())
+        at = self._world.time()
+        await self._database.write(_note_attempt, self._chat, self._owner, row.outbox_id, receipts, at)
         self._forget(receipts)
         for left, part in zip(range(len(parts) - 1, -1, -1), parts, strict=True):
             message = outgoing(row.owed, part)
@@ -262,7 +266,10 @@ def _note_receipts(db: Db, receipts: Mapping[int, str | None], at: float) -> Non
         outbox.note_receipt(db, outbox_id, receipt, at)
 
 
-def _note_attempt(db: Db, outbox_id: int, receipts: Mapping[int, str | None], at: float) -> None:
+def _note_attempt(
+    db: Db, chat: Chat, owner: str | None, outbox_id: int, receipts: Mapping[int, str | None], at: float
+) -> None:
+    check_owner(db, owner, *chat)
     _note_receipts(db, receipts, at)
     outbox.note_attempt(db, outbox_id, at)
 

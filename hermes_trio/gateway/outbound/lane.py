@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import trio
 import trio.lowlevel
 
-from ...base.errors import StoreError
+from ...base.errors import ForeignChat, StoreError
 from ...base.pulse import Wakeup
 from ...base.world import World
 from ...log import Log
@@ -94,7 +94,13 @@ class Lane:
     """The way out to one chat. Its task runs in the lanes' nursery and ends when it is idle."""
 
     def __init__(
-        self, chat: Chat, connection: Connection, database: Database, world: World, gone: GoneChats
+        self,
+        chat: Chat,
+        connection: Connection,
+        database: Database,
+        world: World,
+        gone: GoneChats,
+        owner: str | None,
     ) -> None:
         self.chat = chat
         self._connection, self._world, self._gone = connection, world, gone
@@ -105,7 +111,7 @@ class Lane:
         self._owes = False
         self._deliver_at = 0.0
         self._held_until = 0.0
-        self._delivery = Delivery(chat, connection, database, world)
+        self._delivery = Delivery(chat, connection, database, world, owner)
         self._hint = Wakeup()
         self._flushed = Wakeup()
         """Set while nothing is left that can be sent now."""
@@ -180,6 +186,8 @@ class Lane:
             except LinkLost:
                 await trio.lowlevel.checkpoint()
                 wait = FIRST_RETRY
+            except ForeignChat:  # what is owed here is sent by its owner
+                wait = None
             except StoreError as error:  # a full disk, for example; receipts are kept in memory
                 log.error("delivery not stored; retrying", chat=self.chat.chat_id, error=str(error))
                 self._owes, wait = True, STORE_AGAIN_AFTER

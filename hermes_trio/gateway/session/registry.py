@@ -42,6 +42,12 @@ class Sessions:
         session.wake(resume)
         return session
 
+    def wake_unless_busy(self, key: str) -> None:
+        """Make the session of this key look for work, if no turn of it runs."""
+        session = self._sessions.get(key)
+        if session is None or not session.runs_turn:
+            self.wake(key)
+
     async def after_turn(self, key: str, job: Job) -> None:
         """Run a job as soon as no turn of this session runs: now, if none does."""
         session = self._sessions.get(key)

@@ -26,7 +26,7 @@ from typing import Literal
 
 import trio
 
-from ...base.errors import GatewayError
+from ...base.errors import ForeignChat, GatewayError
 from ...base.messages import MessageEvent
 from ...base.pulse import Wakeup
 from ...log import Log
@@ -179,6 +179,8 @@ class Session:
                     done.set()
                 if self._more_waits and await self._next_turn():
                     continue
+            except ForeignChat:
+                return  # what waits in this session is taken up by the owner of its chat
             except GatewayError as error:
                 # A full disk, for example. The message waits in the inbox.
                 log.error("turn not run; retrying", session=self.key, error=str(error))

@@ -6,12 +6,14 @@ It may touch the rows of these, the lanes, and the registry of sessions.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ...base.messages import SessionSource
 from ...log import Log
 from ...state.db.engine import Db
 from ...state.rules import settle
+from ...state.rules.ownership import OwnWork, own_work
 from ...state.tables import inbox, outbox, sessions, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome, TurnRow
@@ -42,17 +44,39 @@ class CatchUp:
         platform, account = connection.address
         database = self.home.database
         await announce_return(self.home, self.chats, connection)
+        if self.home.owner is not None:
+            await self.take_up(connection, self.home.owner, ())
+            return
         for chat_id in await database.read(outbox.waiting_chats, platform, account):
             self.chats.lane(Chat(platform, account, chat_id)).deliver()
-        for entry in await database.read(sessions.marked):
-            origin = entry.origin
-            if origin is None or (origin.platform, origin.account) != connection.address:
-                continue
-            if Chat.of(origin) in self.chats.gone.reasons:
-                continue  # it stays marked: nobody would read the answer
+        for entry, origin in await self._marked(connection):
             await self._resume(entry, origin)
         for key in await database.read(inbox.waiting_keys, platform, account):
             self.sessions.wake(key)
+
+    async def take_up(self, connection: Connection, owner: str, known: Collection[str]) -> OwnWork:
+        """Take up the work in the chats of this gateway on an account, and in those that are nobody's. Return
+        them. Cut turns are resumed in chats that are not `known`."""
+        work = await self.home.database.write(own_work, owner, *connection.address)
+        for chat_id in work.owed:
+            self.chats.lane(Chat(*connection.address, chat_id)).deliver()
+        for entry, origin in await self._marked(connection) if work.chats - set(known) else ():
+            if origin.chat_id in work.chats and origin.chat_id not in known:
+                await self._resume(entry, origin)
+        for key in work.keys:
+            self.sessions.wake_unless_busy(key)
+        return work
+
+    async def _marked(self, connection: Connection) -> list[tuple[SessionEntry, SessionSource]]:
+        """Return the marked sessions of an account, each with its chat. Those in gone chats stay marked:
+        nobody would read the answer."""
+        return [
+            (entry, entry.origin)
+            for entry in await self.home.database.read(sessions.marked)
+            if entry.origin is not None
+            and (entry.origin.platform, entry.origin.account) == connection.address
+            and Chat.of(entry.origin) not in self.chats.gone.reasons
+        ]
 
     async def _resume(self, entry: SessionEntry, origin: SessionSource) -> None:
         """Resume the cut turn of a marked session if the rules allow it; else apply their verdict."""

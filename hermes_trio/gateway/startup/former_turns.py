@@ -18,7 +18,7 @@ from ...journal.record import Record
 from ...log import Log
 from ...state.db.engine import Db
 from ...state.rules import settle
-from ...state.tables import approvals, outbox, sessions, transcript, turns
+from ...state.tables import approvals, chats, outbox, sessions, transcript, turns
 from ...state.tables.outbox import Owed
 from ...state.tables.turns import TurnRow
 from ..home.open_home import Home
@@ -32,8 +32,8 @@ log = Log(__name__)
 
 
 async def end_former_turns(home: Home, connections: Mapping[tuple[str, str], Connection]) -> list[TurnRow]:
-    """End the turns that a former life left without an end, mark their sessions, and owe the edits that close
-    their streamed messages. Return the rows of these turns."""
+    """End the turns that lives which are over left without an end, mark their sessions, and owe the edits
+    that close their streamed messages. Then free the chats of these lives. Return the rows of the turns."""
     rows = []
     for turn, origin, breaks in await home.database.read(_left_open):
         address = origin.platform, origin.account
@@ -89,4 +89,5 @@ def _settle(db: Db, closing: Iterable[Owed], at: float) -> list[TurnRow]:
     cut = settle.settle_cut_turns(db, at)
     for row in closing:
         outbox.owe(db, row, at)
+    chats.free(db)
     return cut

@@ -14,6 +14,7 @@ from ...base.world import World
 from ...config.schema import GatewayConfig, reset_policy
 from ...state.db.engine import Db
 from ...state.rules import settle
+from ...state.rules.ownership import check_owner
 from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
 from ...state.rules.settle import Settlement
 from ...state.rules.store import use_session
@@ -41,6 +42,8 @@ class Beginning:
     other_run_id: str
     """The id of its run in that case."""
     life: str
+    owner: str | None
+    """The life that must own the chat; None in a gateway that is alone."""
     known_session: str
     known: KnownRows
     """The part of the transcript of that session which is in memory."""
@@ -68,7 +71,7 @@ class BegunTurn:
 
 def begin_turn(db: Db, what: Beginning, config: GatewayConfig, world: World) -> BegunTurn | None:
     """Begin a turn. Return None, with nothing stored, if its messages or the cut turn were dropped since it
-    was decided."""
+    was decided. Raises `ForeignChat`."""
     at, rows = world.time(), what.rows
     if what.resumes is None:
         if not all(inbox.is_pending(db, row.inbox_id) for row in rows):
@@ -80,6 +83,9 @@ def begin_turn(db: Db, what: Beginning, config: GatewayConfig, world: World) -> 
         if found is None or not found.resume_pending or turns.resume_of(db, what.resumes):
             return None
         entry = found
+    source = rows[0].event.source if rows else entry.origin
+    if source is not None:
+        check_owner(db, what.owner, source.platform, source.account, source.chat_id)
     session_id = entry.session_id
     if session_id == what.known_session:
         history, are_new = transcript.load_after(db, session_id, what.known)

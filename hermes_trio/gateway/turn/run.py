@@ -123,6 +123,7 @@ class Turns:
             handle.run_id,
             home.world.new_id() if promised else handle.run_id,
             home.life,
+            home.owner,
             known.session_id,
             known.known,
             self.asks_at_once,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..db.engine import Db
-from ..tables import inbox, lives, outbox, processes, sessions
+from ..tables import chats, inbox, lives, outbox, processes, sessions
 from . import settle
 
 
@@ -26,6 +26,7 @@ def drop_unfinished(db: Db, at: float) -> Dropped:
     """End every turn, message, delivery and process that has no end yet, and resume nothing."""
     for life in lives.living(db):
         lives.leave(db, life.life, at)
+    chats.free(db)
     cut = settle.settle_cut_turns(db, at)
     for entry in sessions.marked(db):
         settle.clear_mark(db, entry.session_id, at)

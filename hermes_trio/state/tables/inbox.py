@@ -109,7 +109,36 @@ def store(
         "SELECT inbox_id FROM inbox WHERE (platform, account, chat_id, message_key) = (?, ?, ?, ?)",
         place,
     ).fetchone()
+    if forget_told(db, inbox_id):  # another life has received it, and its owner takes it in now
+        if not done:
+            db.execute(
+                "UPDATE inbox SET state = 'pending', done_at = NULL WHERE inbox_id = ?",
+                (inbox_id,),
+            )
+        return Stored(inbox_id, seen_before=False, crowded_out=crowded)
     return Stored(inbox_id, seen_before=True)
+
+
+def tell(db: Db, event: MessageEvent, *, session_key: str, own_key: str, at: float) -> None:
+    """Store a message, once, for the life that owns its chat. It is done here, and told to the owner."""
+    stored = store(db, event, session_key=session_key, own_key=own_key, at=at, done=True)
+    if not stored.seen_before:
+        db.execute("INSERT INTO told VALUES (?)", (stored.inbox_id,))
+
+
+def told(db: Db, platform: str, account: str) -> list[Received]:
+    """Return the messages from this account that were told to owners, in order of arrival."""
+    query = (
+        f"{_SELECT} WHERE inbox_id IN (SELECT inbox_id FROM told) AND platform = ? "  # noqa: S608
+        "AND account = ? "
+        "ORDER BY inbox_id"
+    )
+    return _received(db.execute(query, (platform, account)))
+
+
+def forget_told(db: Db, inbox_id: int) -> bool:
+    """Forget that a message was told to the owner of its chat. Return False if it was not, or is taken in."""
+    return db.execute("DELETE FROM told WHERE inbox_id = ?", (inbox_id,)).rowcount == 1
 
 
 def id_of(db: Db, event: MessageEvent) -> int | None:
@@ -223,6 +252,16 @@ def waiting_keys(db: Db, platform: str, account: str) -> list[str]:
         "GROUP BY session_key ORDER BY min(inbox_id)"
     )
     return [key for (key,) in db.execute(query, (platform, account))]
+
+
+def waiting_chats(db: Db, platform: str, account: str) -> dict[str, str]:
+    """Return the keys of sessions with waiting messages from this account, the longest waiting first, each
+    with its chat."""
+    query = (
+        "SELECT session_key, chat_id FROM inbox WHERE state = 'pending' AND platform = ? AND account = ? "
+        "GROUP BY session_key, chat_id ORDER BY min(inbox_id)"
+    )
+    return dict(db.execute(query, (platform, account)))
 
 
 def by_ids(db: Db, inbox_ids: Iterable[int]) -> list[Received]:

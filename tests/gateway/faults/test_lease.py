@@ -46,23 +46,13 @@ async def test_a_stop_ends_the_life_and_a_crash_leaves_that_to_the_next_one(stag
     assert [life == by for life, by in rows] == [True]
 
 
-async def test_a_gateway_that_does_nothing_proves_five_times_in_a_lease_that_it_lives(stage: Stage) -> None:
+async def test_a_gateway_that_does_nothing_proves_at_least_five_times_in_a_lease_that_it_lives(
+    stage: Stage,
+) -> None:
     async with stage.life(node=SHARED):
         first = beat(stage)
         await trio.sleep(100 * LEASE)
-        assert first + 500 <= beat(stage) <= first + 510, "and a few for its housekeeping"
-
-
-async def test_a_gateway_that_works_needs_no_other_proof(stage: Stage) -> None:
-    async with stage.life(node=SHARED):
-        await stage.says("hello")
-        await trio.sleep(LEASE / 5 - 0.1)
-        await stage.says("hello")
-        last = beat(stage)
-        await trio.sleep(LEASE / 5 - 0.1)
-        assert beat(stage) == last
-        await trio.sleep(0.2)
-        assert beat(stage) == last + 1
+        assert beat(stage) >= first + 500
 
 
 async def test_a_gateway_alone_in_its_home_writes_no_proofs(stage: Stage) -> None:

@@ -1,0 +1,87 @@
+"""Rules about the owners of chats, where several lives share the store.
+
+Whoever receives a message stores it, and the owner of its chat decides what it is. A life adopts the chats
+that are nobody's and have work. A chat is given away only while nothing of it is under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...base.errors import ForeignChat
+from ...base.messages import MessageEvent
+from ..db.engine import Db
+from ..tables import chats, inbox, outbox, sessions, turns
+from ..tables.inbox import Received
+from ..tables.session_entry import SessionEntry
+
+
+@dataclass(frozen=True, slots=True)
+class OwnWork:
+    """The chats of a life on one account, and what waits in them."""
+
+    chats: frozenset[str]
+    told: tuple[Received, ...]
+    """Messages that other lives have received, in the order of their arrival."""
+    keys: tuple[str, ...]
+    """Keys of sessions with waiting messages."""
+    owed: tuple[str, ...]
+    """Chats with open deliveries."""
+
+
+def tell_owner(db: Db, life: str, event: MessageEvent, *, session_key: str, own_key: str, at: float) -> bool:
+    """Store a message for the owner of its chat. Return False, with nothing stored, if this life owns the
+    chat now, or has just taken it. Where a cut turn waits to be resumed, the owner is told even if it is this
+    life: it takes up the turn before the message."""
+    source = event.source
+    chat = source.platform, source.account, source.chat_id
+    waits = any(
+        _chat_of(entry) == chat and not turns.runs_in(db, entry.session_id) for entry in sessions.marked(db)
+    )
+    if not waits and chats.claim(db, life, *chat) == life:
+        return False
+    inbox.tell(db, event, session_key=session_key, own_key=own_key, at=at)
+    return True
+
+
+def own_work(db: Db, life: str, platform: str, account: str) -> OwnWork:
+    """Adopt the chats of an account that are nobody's and have work, and return the work in all own ones."""
+    place = platform, account
+    told, waiting = inbox.told(db, *place), inbox.waiting_chats(db, *place)
+    owed = outbox.waiting_chats(db, *place)
+    marked = [chat[2] for entry in sessions.marked(db) if (chat := _chat_of(entry)) and chat[:2] == place]
+    own = chats.of_life(db, life, *place)
+    for chat_id in {*(row.event.source.chat_id for row in told), *waiting.values(), *owed, *marked} - own:
+        if chats.claim(db, life, *place, chat_id) == life:
+            own.add(chat_id)
+    return OwnWork(
+        frozenset(own),
+        tuple(row for row in told if row.event.source.chat_id in own),
+        tuple(key for key, chat_id in waiting.items() if chat_id in own),
+        tuple(chat_id for chat_id in owed if chat_id in own),
+    )
+
+
+def give_chat(db: Db, life: str, to: str, platform: str, account: str, chat_id: str) -> bool:
+    """Give a chat to another life. Return False, with nothing changed, while a turn runs there or a delivery
+    is under way, and if the chat is not its own."""
+    chat = platform, account, chat_id
+    for turn in turns.unended(db):
+        entry = sessions.by_id(db, turn.session_id) if turn.life == life else None
+        if entry is not None and _chat_of(entry) == chat:
+            return False
+    if any(row.state is outbox.OutboxState.ATTEMPTING for row in outbox.undelivered_to(db, *chat)):
+        return False
+    return chats.give(db, life, to, *chat)
+
+
+def _chat_of(entry: SessionEntry) -> tuple[str, str, str] | None:
+    origin = entry.origin
+    return None if origin is None else (origin.platform, origin.account, origin.chat_id)
+
+
+def check_owner(db: Db, owner: str | None, platform: str, account: str, chat_id: str) -> None:
+    """Take a chat that is nobody's, and raise `ForeignChat` if it is another life's. Without an owner, as in
+    a gateway that is alone, every chat is its own."""
+    if owner is not None and chats.claim(db, owner, platform, account, chat_id) != owner:
+        raise ForeignChat(platform, chat_id)
