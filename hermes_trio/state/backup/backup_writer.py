@@ -43,7 +43,7 @@ from .backup_file import (
     free_name,
 )
 
-FILES = ("SOUL.md",)
+FILES = ("SOUL.md", "terminal_history")
 FOLDERS = ("files", "journal", "memories")
 SECRETS = (".env", WEB_KEY_FILE)
 CONFIG = "config.yaml"
