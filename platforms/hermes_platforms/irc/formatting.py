@@ -38,7 +38,7 @@ def to_irc(text: str, preformatted: Preformatted = (), *, codes: bool = True) ->
     lines = "".join(written).replace("\t", "    ").split("\n")
     if preformatted:
         return [line or " " for line in lines]
-    return [line for line in lines if line.strip(f" {CODES}")]
+    return [line for line in lines if line.translate(_NO_CODES).strip()]
 
 
 def _between(text: str, codes: bool) -> str:
