@@ -113,7 +113,7 @@ async def _run(turn: AgentTurn, tool: Tool | None, call: ToolCall) -> Result:
     log.info(
         "tool run",
         tool=call.name,
-        session=turn.entry.session_id,
+        session=turn.session_id,
         seconds=round(duration, 3),
         status=_status(result),
     )

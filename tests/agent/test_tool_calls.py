@@ -33,6 +33,7 @@ class Word(msgspec.Struct, frozen=True):
 class RecordingTurn:
     """A turn that records its events and results."""
 
+    session_id: str = "session"
     events: list[Event] = field(default_factory=list)
     results: list[tuple[str, str, str]] = field(default_factory=list)
     config: GatewayConfig = field(default_factory=GatewayConfig)
