@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -103,6 +102,8 @@ def _model(home: Path) -> str:
 def _waiting(home: Path) -> str | None:
     """Return what waits to be answered, sent or decided; None if the database cannot be read."""
     # Imported here: the status of a gateway that does not run needs nothing of this.
+    import sqlite3
+
     from ...state.db.opening import connect_reading
     from ...state.tables import approvals, inbox, outbox
 
