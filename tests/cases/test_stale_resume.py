@@ -310,7 +310,8 @@ async def test_match_of_another_session_still_arrives(real_stage: Stage, mine: s
         await bench.quiet()
         (heard,) = bench.heard
         assert heard.endswith("READY one")
-        assert (real_stage.platform.chat("43").last or "").startswith("Heard: Background process")
+        chat = real_stage.platform.chat("43")  # its answer is sent after the end of the turn
+        await bench.until(lambda: (chat.last or "").startswith("Heard: Background process"))
 
 
 def alive_in(bench: Bench) -> bool:

@@ -249,7 +249,8 @@ def machine() -> dict[str, object]:
             found[name] = (one.st_ino, one.st_size, one.st_mode, one.st_mtime_ns)
     for name in (*_DIRECTORIES, str(program), str(program / "tools")):
         with suppress(OSError):
-            found[name] = sorted(os.listdir(name))
+            # The first import of a module makes `__pycache__`, also one by another test.
+            found[name] = sorted({*os.listdir(name)} - {"__pycache__"})
     return found
 
 
