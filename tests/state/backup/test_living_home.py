@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 import trio
 
 from hermes_trio.config.retention_section import BackupConfig
@@ -15,6 +16,8 @@ from hermes_trio.state.backup.backup_writer import write_backup
 from hermes_trio.state.backup.restored_home import restore
 from hermes_trio.testing import MemoryPlatform, Script
 from tests.stage import Agent, Stage, everyone
+
+pytestmark = pytest.mark.sqlite  # a backup of a home is a copy of its database file
 
 
 def elsewhere(stage: Stage, home: Path) -> Stage:
