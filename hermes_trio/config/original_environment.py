@@ -20,7 +20,7 @@ Path = tuple[str, ...]
 
 @dataclass(slots=True)
 class FromEnvironment:
-    """What the variables of the original become."""
+    """Settings and secrets that the variables of the original become."""
 
     values: dict[Path, object] = field(default_factory=dict)
     """Values for keys that the configuration does not have."""

@@ -42,7 +42,7 @@ class Filter:
     chat: str | None
     sessions: set[str] = field(default_factory=set)
     is_wanted: bool = True
-    """Whether the last event was wanted; the lines of its traceback follow it."""
+    """True if the last event was wanted; the lines of its traceback follow it."""
 
     def shown(self, line: str) -> str | None:
         """Return a line of the log as it is shown; None if it is not wanted."""

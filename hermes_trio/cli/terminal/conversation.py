@@ -1,4 +1,4 @@
-"""What of a session is shown in a terminal: each event, and each stored message, becomes parts.
+"""The shown form of a session in a terminal: each event, and each stored message, becomes parts.
 
 A pure fold. A message of the transcript has a place: the number of the last event of its run that it
 contains. So a terminal that begins in the middle of a run shows the stored messages, then the events after

@@ -99,7 +99,7 @@ class LineEditor:
         self._unshown = ""
         """Text that is not on the screen yet. An unfinished line is drawn above the prompt."""
         self._grown = self._state = ""
-        """What is drawn above the input line."""
+        """Lines above the input line: state and growing text."""
 
     # --- for the gateway ---
 

@@ -47,6 +47,8 @@ class RunningTurn(Protocol):
     def source(self) -> SessionSource | None: ...
     @property
     def rows(self) -> Iterable[Received]: ...
+    @property
+    def has_ended(self) -> bool: ...
 
 
 def notify_active_sessions_of_shutdown(
@@ -55,7 +57,7 @@ def notify_active_sessions_of_shutdown(
     """Announce the ending in the chats with a running turn, and in the home channels. Waits for no chat."""
     text, told = shutdown.consequences(ending).told, set[Place]()
     for turn in running:
-        if turn.source is not None and _may_notify(home, turn.source.platform):
+        if turn.source is not None and not turn.has_ended and _may_notify(home, turn.source.platform):
             place = place_of(turn.source)
             if place not in told:
                 told.add(place)

@@ -29,6 +29,8 @@ class TurnHandle:
     """Id of the cut turn that it resumes."""
     run_id: str = ""
     """Id of its run, once it has one."""
+    has_ended: bool = False
+    """True once its end is stored. Its task may go on for a moment, and nothing can interrupt it any more."""
     began: float = field(default_factory=trio.current_time)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended_by: Outcome = Outcome.STOPPED

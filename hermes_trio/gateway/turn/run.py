@@ -270,7 +270,7 @@ class Turns:
         rows = turn.last_rows(outcome) if turn is not None else ()
         settlement = settlement_of(run, turn, outcome, rows, self.shutdown.cut_reason() if is_cut else "")
         end = await self.home.database.write(store_outcome, run.turn_id, settlement, self.home.world.time())
-        stands = end.outcome
+        run.handle.has_ended, stands = True, end.outcome
         if (settlement.owed or end.closes) and run.chat is not None:
             self.chats.lane(run.chat).deliver()
         # Thousands of turns may be cut at once, with two seconds for all of them. The commit is what counts:

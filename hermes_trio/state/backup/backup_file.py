@@ -80,7 +80,7 @@ class HashingReader:
 
     @property
     def found(self) -> BackedUpFile:
-        """What was read so far."""
+        """The size and the hash of the part that was read so far."""
         return BackedUpFile(self.size, self._hash.hexdigest())
 
 

@@ -67,7 +67,7 @@ class Backup:
     path: Path
     manifest: Manifest
     left_out: tuple[str, ...]
-    """What else is in the home, by its name."""
+    """Names of everything else in the home."""
 
 
 def backup_folder(home: Path, config: GatewayConfig | None) -> Path:

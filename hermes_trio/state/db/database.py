@@ -68,7 +68,7 @@ log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What proves in each transaction that the life which writes goes on."""
+    """The proof, in each transaction, that the life which writes goes on."""
 
     proves: Callable[[Db], bool]
     """The first step of each transaction. If it returns False, the life is over."""

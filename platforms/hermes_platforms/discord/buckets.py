@@ -41,7 +41,7 @@ class _Room:
 
 
 class Buckets:
-    """What is left of each limit."""
+    """The rest of each limit."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}

@@ -42,7 +42,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What a frame asks for."""
+    """The reaction that a frame asks for."""
 
     send: str | None = None
     deliver: Dispatch | None = None

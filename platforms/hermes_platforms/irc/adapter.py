@@ -118,7 +118,7 @@ async def open_tcp(settings: IrcSettings) -> trio.abc.Stream:
     secure = trio.SSLStream(stream, _context(settings), server_hostname=settings.host, https_compatible=True)
     try:
         await secure.do_handshake()
-    except BaseException:
+    except BaseException:  # also a cancellation: nobody else knows the socket
         await trio.aclose_forcefully(stream)
         raise
     return secure

@@ -34,7 +34,7 @@ _SECONDS = re.compile(r"(\d{1,5}) sec")
 
 @dataclass(slots=True, eq=False)
 class Receipt:
-    """What becomes of some lines to one target."""
+    """The fate of some lines to one target."""
 
     target: str
     known: trio.Event = field(default_factory=trio.Event)

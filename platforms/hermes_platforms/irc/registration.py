@@ -41,7 +41,7 @@ _NICK_TAKEN = ("433", "436", "437")
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What the server has told us at registration."""
+    """The facts that the server tells at the registration."""
 
     nick: str
     caps: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What an IRC connection needs to know, from the configuration."""
+"""The settings of an IRC connection, from the configuration."""
 
 from __future__ import annotations
 

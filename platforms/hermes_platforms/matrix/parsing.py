@@ -38,7 +38,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is known of a room."""
+    """The known facts of a room."""
 
     id: str
     is_direct: bool = False

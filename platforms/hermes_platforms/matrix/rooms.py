@@ -1,4 +1,4 @@
-"""What is known of the rooms, and invitations. An invitation is accepted from people who may talk."""
+"""Known rooms, and invitations. An invitation is accepted from people who may talk."""
 
 from __future__ import annotations
 

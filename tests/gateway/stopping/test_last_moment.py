@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+import outcome
 import pytest
 import trio
 import trio.lowlevel
 
 from hermes_trio.gateway.facade import RunningGateway
+from hermes_trio.host.loop.worker import Runner, inline_worker
 from tests.stage import Stage, settled
+
+T = TypeVar("T")
 
 MOMENTS = 30
 """Number of loop steps that are tried; many more than a stop without work takes."""
@@ -28,6 +37,38 @@ async def test_a_message_during_the_close_of_a_door_waits_for_the_next_life(stag
         await stage.says("hello")
     assert stage.status().gateway_state == "stopped"
     assert stage.pending() == ["hello"]
+
+
+async def test_a_chat_that_has_its_answer_is_not_told_that_a_turn_is_interrupted(stage: Stage) -> None:
+    """The disk takes the last record of the journal late, so the task of the turn outlives its end."""
+    held: list[Callable[[], object]] = []
+    is_late = True
+
+    @contextmanager
+    def worker(name: str) -> Iterator[Runner]:
+        with inline_worker(name) as at_once:
+
+            def runner(job: Callable[[], T], done: Callable[[outcome.Outcome[T]], object]) -> None:
+                if is_late and name == "journal-writer" and any(turn.outcome for turn in stage.turns()):
+                    held.append(partial(at_once, job, done))
+                else:
+                    at_once(job, done)
+
+            yield runner
+
+    stage.worker = worker
+    async with stage.life() as gateway:
+        await stage.says("hello")
+        await settled()
+        assert held, "the turn still has its last record to write"
+        gateway.stop(grace=0)
+        await settled()
+        is_late = False
+        for go_on in held:
+            go_on()
+        stage.worker = inline_worker
+        held.clear()
+    assert stage.platform.chat("42").texts == ["You said: hello"]
 
 
 @pytest.mark.parametrize("said", SAID)
