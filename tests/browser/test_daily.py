@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import People, picture, says
 
@@ -31,6 +31,7 @@ def test_an_answer_is_repeated_and_a_message_is_changed(people: People) -> None:
     expect(field).to_have_value("")
     expect(page.locator(".bubble")).to_have_text(["the first one", "a mistkae"])
     page.get_by_role("button", name="Edit").click()
+    expect(field).to_have_value("a mistkae")
     says(page, "no mistake")
     expect(page.locator(".bubble")).to_have_text(["the first one", "no mistake"])
     expect(page.locator(".turn").last.locator(".parts")).to_have_text("You said: no mistake")
@@ -46,6 +47,24 @@ def test_a_stopped_answer_is_repeated(people: People) -> None:
     page.get_by_role("button", name="Retry").click()
     expect(page.locator(".markdown")).to_contain_text("Done.")
     expect(page.locator(".bubble")).to_have_text("count to 3")
+
+
+def test_nothing_is_removed_while_the_page_reads(people: People) -> None:
+    page = people.somebody()
+    says(page, "the only one")
+    expect(page.locator(".parts")).to_have_text("You said: the only one")
+    expect(page.locator(".working:visible")).to_have_count(0)
+    readings: list[Route] = []
+    page.route(re.compile(r"/messages\?"), lambda route: readings.append(route), times=1)
+    session = page.url.partition("#")[2]
+    with page.expect_request(re.compile(r"/messages\?")):
+        people.gateway.asked("PATCH", f"/api/sessions/{session}", {"title": "Another name"})
+    page.get_by_role("button", name="Retry").click()
+    page.wait_for_timeout(300)
+    readings[0].continue_()
+    expect(page.locator(".parts")).to_have_text("You said: the only one")
+    expect(page.locator(".turn")).to_have_count(1)
+    expect(page.locator("h1")).to_have_text("Another name")
 
 
 def test_commands_are_chosen_from_a_menu_with_the_keyboard(people: People) -> None:
@@ -88,7 +107,7 @@ def test_a_conversation_is_saved_and_a_found_message_is_shown(people: People, tm
     assert "## Agent\n\nYou said: a needle in the hay" in saved.read_text()
     page.get_by_role("button", name="New chat").click()
     page.get_by_label("Search conversations").fill("said needle hay")
-    page.locator("a.row", has_text="needle").click()
+    page.locator("a.row", has_text="You said").click()
     expect(page.locator(".turn").first).to_be_in_viewport()
     expect(page.locator(".turn").first).to_have_class(re.compile("hit"))
     picture(page, "found")

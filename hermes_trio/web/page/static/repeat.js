@@ -2,17 +2,11 @@
 
 import { post } from "./api.js";
 import { h, icon } from "./dom.js";
-import { changed, forgetLastTurn, look, store } from "./store.js";
+import { changed, removeLastTurn, store } from "./store.js";
 
-/** Carry out a command that removes the last exchange. It disappears at once; a refusal brings it back. */
-async function remove(session, text) {
-  if (session === store.open) forgetLastTurn();
-  try {
-    await post(`/api/sessions/${encodeURIComponent(session)}/commands`, { text });
-  } finally {
-    look(session);
-  }
-}
+/** Carry out a command that removes the last exchange. */
+const remove = (session, text) =>
+  removeLastTurn(session, () => post(`/api/sessions/${encodeURIComponent(session)}/commands`, { text }));
 
 /** Forget the last answer, and answer the same message again. */
 const retry = () => remove(store.open, "/retry");

@@ -75,28 +75,47 @@ export async function loadSessions() {
   changed("sessions");
 }
 
-const looking = new Map();
+// The sessions that are read or shortened now, each with its end, and whether it is read again then.
+const busy = new Map();
+
+function occupy(id, work) {
+  const now = { again: false };
+  busy.set(id, now);
+  now.done = work().finally(() => {
+    busy.delete(id);
+    if (now.again) look(id);
+  });
+  return now.done;
+}
 
 /** Read a session again: one reading at a time, and one more if it changed meanwhile. */
 export function look(id) {
   // The gateway does not have a new session before its first message was sent.
   if (store.coming.has(id)) return;
-  if (looking.has(id)) {
-    looking.set(id, true);
+  if (busy.has(id)) {
+    busy.get(id).again = true;
     return;
   }
-  looking.set(id, false);
-  (id === store.open ? read(id) : peek(id))
-    .catch((error) => {
+  occupy(id, async () => {
+    try {
+      await (id === store.open ? read(id) : peek(id));
+    } catch (error) {
       if (!(error instanceof Refused)) throw error;
       if (error.status === 404 || error.code === "bad_id") forget(id);
       // Other errors: it is read again when the gateway is back.
-    })
-    .finally(() => {
-      const again = looking.get(id);
-      looking.delete(id);
-      if (again) look(id);
-    });
+    }
+  });
+}
+
+/** Remove the last turn of a session, which disappears at once; a refusal brings it back. No reading goes on
+ * meanwhile: it would ask for what follows a message that is gone. */
+export async function removeLastTurn(id, remove) {
+  while (busy.has(id)) await busy.get(id).done;
+  await occupy(id, async () => {
+    if (id === store.open) forgetLastTurn();
+    busy.get(id).again = true;
+    await remove();
+  });
 }
 
 async function peek(id) {
@@ -130,8 +149,7 @@ export function distrust() {
   look(store.open);
 }
 
-/** Forget the rows of the last turn of the open session, which are read again if they still exist. */
-export function forgetLastTurn() {
+function forgetLastTurn() {
   const last = shownTurns().at(-1)?.key;
   store.rows = store.rows.filter((row) => (row.run_id || `row-${row.id}`) !== last);
   changed("chat");
@@ -162,7 +180,7 @@ async function read(id) {
     } catch (error) {
       if (error.code !== "bad_cursor") throw error;
       whole = true;
-      looking.set(id, true);
+      busy.get(id).again = true;
       return;
     }
     rows.push(...page.messages);
