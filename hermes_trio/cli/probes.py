@@ -11,6 +11,7 @@ import trio
 from ..agent.providers.choose import choose, fallback
 from ..agent.providers.endpoint import Endpoint
 from ..base.errors import ConfigInvalid
+from ..base.plural import counted
 from ..base.world import World
 from ..config.config_file import Loaded
 from ..config.known_secrets import masking_of
@@ -20,6 +21,9 @@ from ..tools.mcp.offered_tools import plain_name
 
 MODEL_WITHIN = 30.0
 """Seconds for the first part of an answer. A local server may have to load its model first."""
+
+LIST_WITHIN = 5.0
+"""Seconds for the list of the models of a server."""
 
 SERVERS_WITHIN = 20.0
 """Seconds for all MCP servers, which are asked at the same time."""
@@ -34,8 +38,21 @@ async def ask_model(loaded: Loaded, within: float = MODEL_WITHIN) -> list[Findin
         other = fallback(loaded.config.model, chosen.endpoint, loaded.environ)
     except ConfigInvalid:
         return []  # reported by the check of the configuration
-    found = [Finding("ok", chosen.why.removesuffix(".")), await _ask(chosen.endpoint, within)]
-    return [*found, await _ask(other, within)] if other is not None else found
+    found = [Finding("ok", chosen.why.removesuffix("."))]
+    for endpoint in filter(None, (chosen.endpoint, other)):
+        found += [await _ask(endpoint, within), *await _listed(endpoint)]
+    return found
+
+
+async def _listed(endpoint: Endpoint) -> list[Finding]:
+    """Return the models that the server of this endpoint has, and whether its own is one of them."""
+    from ..agent.providers.served_models import served_models, shown_names
+
+    models = await served_models(endpoint, LIST_WITHIN)
+    if not models:
+        return []
+    text = f"{endpoint.shown} has {counted(len(models), 'model')}: {shown_names(models)}"
+    return [Finding("ok", text)]
 
 
 async def _ask(endpoint: Endpoint, within: float) -> Finding:

@@ -71,6 +71,8 @@ class ModelServer:
         self.port, self.models = port, models
         self.requests: list[RecordedRequest] = []
         """Requests for an answer, in order."""
+        self.lists: list[RecordedRequest] = []
+        """Requests for the list of models, in order."""
         self.connections = 0
         """Number of connections ever made."""
         self.open = 0
@@ -114,6 +116,7 @@ class ModelServer:
         data = bytearray()
         while asked := await _request(stream, data):
             if asked.method == "GET" and asked.path.endswith("/models"):
+                self.lists.append(asked)
                 listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]}
                 await _answer(stream, Plain(200, listed))
                 continue

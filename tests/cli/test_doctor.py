@@ -275,11 +275,12 @@ async def doctor(broken_home: BrokenHome) -> Result:
 
 
 async def test_a_model_that_answers_is_ok(broken_home: BrokenHome) -> None:
-    async with open_model_server() as server:
+    async with open_model_server(models=("m", "m-2")) as server:
         server.answers(Reply().says("Yes.").finishes())
         with_model(broken_home, server.openai_url)
         result = await doctor(broken_home)
     assert result.exit_code == 0, result.stdout
+    assert f"ok       {server.openai_url} has 2 models: m, m-2." in result.stdout
     assert f"ok       m at {server.openai_url} is asked, because config.yaml says so." in result.stdout
     assert f"ok       m at {server.openai_url} answers." in result.stdout
 
@@ -327,7 +328,7 @@ async def test_a_model_that_does_not_answer_in_time_is_a_problem(broken_home: Br
         server.answers(Reply().hangs())
         with_model(broken_home, server.openai_url)
         loaded = load_config(broken_home.home, {})
-        (_, found) = await ask_model(loaded, within=0.5)
+        (_, found, _) = await ask_model(loaded, within=0.5)
     assert (found.level, found.text) == ("problem", f"m at {server.openai_url} has not answered within 0.5 s")
 
 

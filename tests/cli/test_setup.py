@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trio
 from click.testing import CliRunner, Result
 
 from hermes_trio.cli import main
 from hermes_trio.config.config_file import load_config
 from hermes_trio.host.home.home_lock import locked_home
+from hermes_trio.testing.model_server import open_model_server
 
 Cli = Callable[..., Result]
 KEY = "sk-hunter2-hunter2"
@@ -81,7 +83,7 @@ def mode(path: Path) -> int:
 
 
 def test_the_default_answers_set_up_the_demo_in_the_terminal(cli: Cli, home: Path) -> None:
-    result = cli(said="\n\n")
+    result = cli("--no-check", said="\n\n")
     assert result.exit_code == 0
     assert f"Written: {home / 'config.yaml'}\nNext: `hermes-trio chat` here, or" in result.stdout
     assert load_config(home, {}).config.model.provider == "demo"
@@ -90,7 +92,7 @@ def test_the_default_answers_set_up_the_demo_in_the_terminal(cli: Cli, home: Pat
 
 
 def test_a_typed_key_is_stored_in_dotenv_and_never_shown(cli: Cli, home: Path) -> None:
-    result = cli(said=f"anthropic\nnone\n\n{KEY}\n\n")
+    result = cli("--no-check", said=f"anthropic\n\n{KEY}\nnone\n\n")
     assert result.exit_code == 0
     assert KEY not in result.output
     assert (home / ".env").read_text() == f"ANTHROPIC_API_KEY='{KEY}'\n"
@@ -114,6 +116,34 @@ def test_a_local_model_server_needs_no_key(cli: Cli, home: Path) -> None:
     model = load_config(home, {}).config.model
     assert (model.provider, model.base_url, model.name, model.api_key) == ("openai", url, "m-1", None)
     assert not (home / ".env").exists()
+
+
+async def test_the_models_of_a_server_are_listed_before_one_is_chosen(cli: Cli, home: Path) -> None:
+    async with open_model_server(models=("text-embedding-3", "gpt-9", "gpt-9-mini")) as server:
+        answers = f"openai\n{server.openai_url}\n\n{KEY}\ngpt-9-mini\n\n"
+        result = await trio.to_thread.run_sync(lambda: cli(said=answers, OLLAMA_HOST="127.0.0.1:9"))
+        keys = {one.headers.get("authorization") for one in server.lists}
+    assert result.exit_code == 0, result.output
+    assert "The server has gpt-9, gpt-9-mini.\nName of the model" in result.stdout
+    assert keys == {f"Bearer {KEY}"}
+    assert load_config(home, {}).config.model.name == "gpt-9-mini"
+
+
+async def test_a_model_server_on_this_machine_is_offered(cli: Cli, home: Path) -> None:
+    async with open_model_server(models=("llama-9",)) as server:
+        host = f"127.0.0.1:{server.port}"
+        result = await trio.to_thread.run_sync(lambda: cli(said="\n" * 6, OLLAMA_HOST=host))
+    assert result.exit_code == 0, result.output
+    assert f"Found Ollama at {server.openai_url}. It has llama-9." in result.stdout
+    model = load_config(home, {}).config.model
+    assert (model.provider, model.base_url, model.name) == ("openai", server.openai_url, "llama-9")
+
+
+def test_a_server_without_a_list_is_no_obstacle(cli: Cli, home: Path) -> None:
+    result = cli(said="openai\nhttp://127.0.0.1:9/v1\n\n\nm-1\n\n", OLLAMA_HOST="127.0.0.1:9")
+    assert result.exit_code == 0, result.output
+    assert "gives no list of its models" in result.stdout
+    assert load_config(home, {}).config.model.name == "m-1"
 
 
 @pytest.mark.parametrize(
@@ -151,8 +181,8 @@ def test_an_invalid_option_is_named_with_a_remedy_and_nothing_is_written(
 
 def test_an_invalid_answer_is_asked_for_again(cli: Cli, home: Path) -> None:
     pasted = "two words"
-    answers = ["gpt", "openai", "localhost", "https://host/v1", "m-1", KEY, "MY_KEY", pasted, KEY, ""]
-    result = cli(said="\n".join(answers) + "\n")
+    answers = ["gpt", "openai", "localhost", "https://host/v1", KEY, "MY_KEY", pasted, KEY, "m-1", ""]
+    result = cli("--no-check", said="\n".join(answers) + "\n")
     assert result.exit_code == 0
     for remedy in (
         "Choose one of demo",
@@ -168,7 +198,7 @@ def test_an_invalid_answer_is_asked_for_again(cli: Cli, home: Path) -> None:
 
 
 def test_an_aborted_setup_changes_nothing(cli: Cli, home: Path) -> None:
-    result = cli(said="openai\n")
+    result = cli("--no-check", said="openai\n")
     assert result.exit_code == 1
     assert not home.exists()
 
@@ -184,7 +214,7 @@ def test_comments_other_keys_and_formatting_stay(cli: Cli, home: Path) -> None:
     assert cli("--non-interactive", "--model", "openai", OPENAI_API_KEY=KEY).exit_code == 0
     assert (home / "config.yaml").read_text() == MINE.replace(
         "    default: old-model\n",
-        "    provider: openai\n    name: old-model\n    api_key: ${OPENAI_API_KEY}\n",
+        "    provider: openai\n    api_key: ${OPENAI_API_KEY}\n    name: old-model\n",
     )
     assert (home / ".env").read_text() == f"# keys\nOPENAI_API_KEY='{KEY}'\nOTHER='x'  # mine\n"
     assert mode(home / ".env") == 0o600
@@ -204,7 +234,7 @@ def test_a_second_setup_with_default_answers_changes_nothing(cli: Cli, home: Pat
         K=KEY,
     )
     before = {path: path.read_text() for path in home.iterdir()}
-    result = cli(said="\n" * 9)
+    result = cli("--no-check", said="\n" * 9)
     assert result.exit_code == 0
     assert "Written" not in result.stdout
     assert {path: path.read_text() for path in home.iterdir()} == before
@@ -235,7 +265,7 @@ def test_a_file_of_comments_alone_keeps_them(cli: Cli, home: Path) -> None:
 def test_a_broken_file_is_named_and_not_changed(cli: Cli, home: Path) -> None:
     home.mkdir()
     (home / "config.yaml").write_text("agent: {max_turns: many}")
-    result = cli(said="\n" * 9)
+    result = cli("--no-check", said="\n" * 9)
     assert result.exit_code == 78
     assert "agent.max_turns" in result.stderr
     assert (home / "config.yaml").read_text() == "agent: {max_turns: many}"

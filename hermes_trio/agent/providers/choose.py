@@ -8,19 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-
-import msgspec
-import trio
 
 from ...base.errors import ConfigInvalid
 from ...config.config_file import PROGRAM
 from ...config.schema import ModelConfig
 from .endpoint import Endpoint
-
-LOCAL_SERVERS = {11434: "Ollama", 1234: "LM Studio", 8080: "llama.cpp", 8000: "vLLM"}
-"""Default ports of model servers, in the order in which they are tried."""
-PROBE_SECONDS = 1.0
+from .served_models import PROBE_SECONDS, known_ports, local_server, served_models
 
 _OPENROUTER = "https://openrouter.ai/api/v1"
 _ADDRESSES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
@@ -38,8 +31,6 @@ _CONTEXT = (
     ("o3", 200_000),
     ("o4", 200_000),
 )
-_NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-")
-_LONGEST_LIST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +43,29 @@ class ModelChoice:
     """The reason, as a sentence without secrets."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ServedModel:
-    """A model that a server on this machine offers."""
-
-    model: str
-    context_length: int | None
-
-
 async def choose(
     model: ModelConfig,
     origins: Mapping[str, str],
     environ: Mapping[str, str],
     *,
-    local_servers: Mapping[int, str] = LOCAL_SERVERS,
+    local_servers: Mapping[int, str] | None = None,
 ) -> ModelChoice:
     """Return the model for this configuration. `origins` is `Loaded.origins`: the keys that were set, and
     where they were set."""
     because = _because(origins.get("model.provider"))
     if because and model.provider == "demo":
-        return ModelChoice(None, f"The demo answers, because {because}.")
+        keys = [name for name in (*_KEYS.values(), "OPENROUTER_API_KEY") if environ.get(name)]
+        offer = f" {keys[0]} is set: `hermes-trio setup` connects its model." if keys else ""
+        return ModelChoice(None, f"The demo answers, because {because}.{offer}")
     if (endpoint := configured(model, origins, environ)) is not None:
         if model.base_url and not model.name and model.provider == "openai":
             endpoint = await _with_model_of(endpoint, model)
         return _choice(endpoint, because or "OPENROUTER_API_KEY is set")
-    for port, name in local_servers.items():
-        url = f"http://127.0.0.1:{port}/v1"
-        if await _listens(port) and (found := await _probe(url)):
-            endpoint = _endpoint(model, url, found.model, None, found.context_length)
-            return _choice(endpoint, f"a model server ({name}, probably) listens there and no key is set")
+    ports = known_ports(environ) if local_servers is None else local_servers
+    if (server := await local_server(ports)) is not None:
+        first = server.models[0]
+        endpoint = _endpoint(model, server.url, first.name, None, first.context_length)
+        return _choice(endpoint, f"a model server ({server.name}, probably) listens there and no key is set")
     return ModelChoice(
         None,
         "The demo answers: no key is set (OPENAI_API_KEY, ANTHROPIC_API_KEY, OPENROUTER_API_KEY), no model "
@@ -144,8 +129,9 @@ def _because(origin: str | None) -> str:
 async def _with_model_of(endpoint: Endpoint, model: ModelConfig) -> Endpoint:
     """Return the endpoint with the first model of its server, if that runs on this machine: its models cannot
     be known in advance."""
-    found = await _probe(endpoint.base_url) if endpoint.is_local else None
-    name = found.model if found else "default"
+    models = await served_models(endpoint, PROBE_SECONDS) if endpoint.is_local else []
+    found = models[0] if models else None
+    name = found.name if found else "default"
     length = model.context_length or (found and found.context_length) or known_context_length(name)
     return replace(endpoint, model=name, context_length=length)
 
@@ -167,51 +153,3 @@ def _endpoint(
 def _choice(endpoint: Endpoint, because: str) -> ModelChoice:
     """Return the choice of this endpoint with its reason."""
     return ModelChoice(endpoint, f"{endpoint.model} at {endpoint.shown} is asked, because {because}.")
-
-
-async def _listens(port: int) -> bool:
-    """Return whether a program listens on this port of this machine."""
-    with trio.move_on_after(PROBE_SECONDS):
-        try:
-            stream = await trio.open_tcp_stream("127.0.0.1", port)
-        except OSError:
-            return False
-        await stream.aclose()
-        return True
-    return False
-
-
-async def _probe(url: str) -> _ServedModel | None:
-    """Return the first chat model of the server at this address. The request has no key and a short
-    deadline."""
-    from .model_clients import Http, httpx
-
-    body = b""
-    with trio.move_on_after(PROBE_SECONDS) as patience:
-        try:
-            async with (
-                Http().clients([Endpoint("openai", url, "any")]) as (client,),
-                client.stream("GET", url.rstrip("/") + "/models") as response,
-            ):
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if len(body) > _LONGEST_LIST:
-                        patience.cancel(reason="too long for a list of models")
-        except (httpx.HTTPError, httpx.InvalidURL):
-            return None
-    return _first_chat_model(body)
-
-
-def _first_chat_model(body: bytes) -> _ServedModel | None:
-    """Return the first chat model in the list that a server sent."""
-    try:
-        listed = msgspec.json.decode(body, type=dict[str, Any]).get("data")
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-    for entry in listed if isinstance(listed, list) else []:
-        name = entry.get("id") if isinstance(entry, dict) else None
-        if isinstance(name, str) and name and not any(word in name.lower() for word in _NO_CHAT):
-            meta = entry.get("meta") if isinstance(entry.get("meta"), dict) else {}
-            length = entry.get("max_model_len") or entry.get("context_length") or meta.get("n_ctx")
-            return _ServedModel(name, length if isinstance(length, int) and length > 0 else None)
-    return None

@@ -16,21 +16,24 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import click
 import trio
 
+from ...agent.providers.choose import configured
+from ...agent.providers.served_models import known_ports, local_server, served_models, shown_names
 from ...base.errors import ConfigInvalid, GatewayError
 from ...base.extras import install_command
-from ...config.config_file import Loaded, home_directory, load_config
+from ...config.config_file import PROGRAM, Loaded, home_directory, load_config
 from ...config.schema import GatewayConfig, ModelConfig, PlatformConfig
 from ...host.home.home_lock import is_locked
 from ...platform.setup_questions import GROUP, Question
 from ...platform.trial import GROUP as TRIALS
 from ...platform.trial import OpenTrial
 from ..config_writer import Changes, stored_variables, write
+from ..probes import LIST_WITHIN
 from ..terminal_output import unescaped
 from .config_command import config_source, load_and_warn
 from .doctor_command import ask_platform, show
@@ -58,7 +61,8 @@ _ANY: Any = object()
     "--check/--no-check",
     "checks",
     default=None,
-    help="Check the platform over the network. Default: yes, except with --non-interactive.",
+    help="Ask the model's server for its models, and check the platform over the network. "
+    "Default: yes, except with --non-interactive.",
 )
 @click.option("--simulate", is_flag=True, help="Try the platform without an account, in this terminal.")
 @click.option("--non-interactive", is_flag=True, help="Ask nothing; a missing answer is an error.")
@@ -83,11 +87,12 @@ def command(
         _simulate(platform)
         return
     home = home_directory(os.environ)
-    config = load_config(home, os.environ).config  # raises for mistakes, which people correct by hand
+    loaded = load_config(home, os.environ)  # raises for mistakes, which people correct by hand
     given = {name: value for name, _, value in (answer.partition("=") for answer in answers)}
-    dialog = _Dialog(home, config, given, not non_interactive)
+    has_model = "model.provider" in loaded.origins
+    dialog = _Dialog(home, loaded.config, given, not non_interactive, has_model)
     if platform is None or model is not None:
-        _ask_model(dialog, model, base_url, model_name, key_env)
+        _ask_model(dialog, model, base_url, model_name, key_env, lists=checks is not False)
     platform = _choose_platform(dialog, platform)
     if platform != _TERMINAL:
         _ask_platform(dialog, platform, allow)
@@ -140,6 +145,8 @@ class _Dialog:
     given: Mapping[str, str]
     """The values of `--answer`."""
     may_ask: bool
+    has_model: bool
+    """True if the configuration or a key of the environment chooses a model."""
     changes: Changes = field(default_factory=Changes)
 
     def ask(
@@ -200,12 +207,21 @@ class _Dialog:
 
 
 def _ask_model(
-    dialog: _Dialog, model: str | None, base_url: str | None, name: str | None, key_env: str | None
+    dialog: _Dialog,
+    model: str | None,
+    base_url: str | None,
+    name: str | None,
+    key_env: str | None,
+    *,
+    lists: bool,
 ) -> None:
-    """Ask for the settings of the model, except those that are given as options."""
+    """Ask for the settings of the model, except those that are given as options. `lists` allows to ask
+    servers for their models."""
+    before = dialog.config.model
     if dialog.may_ask and model is None:
         click.echo("demo needs no key; openai is OpenAI or any server with its API.")
-    before = dialog.config.model
+        if lists and not dialog.has_model:
+            before = _found_on_this_machine(before)
     model = dialog.ask(
         "Model (demo, openai, anthropic)", "--model", model, _a_provider, default=before.provider
     )
@@ -221,14 +237,37 @@ def _ask_model(
     if model == "openai":
         prompt = "Address of the server; none for OpenAI itself"
         url = dialog.ask(prompt, "--base-url", base_url, _a_url, default=before.base_url or "none")
-    dialog.change("model", "base_url", to=url or None, present=before.base_url or _ANY)
-    prompt = "Name of the model; none for the usual one"
-    name = dialog.ask(prompt, "--model-name", name, _a_name, default=before.name or "none")
-    dialog.change("model", "name", to=name or None)
+    dialog.change("model", "base_url", to=url or None, present=dialog.config.model.base_url or _ANY)
     prompt, usual = "Variable with the key", _VARIABLES[model]
     variable = dialog.ask(prompt, "--key-env", key_env, _a_variable, default=usual)
     if dialog.ask_secret("Key", variable, str, needed=not url or key_env is not None):
         dialog.change("model", "api_key", to=f"${{{variable}}}")
+    if dialog.may_ask and lists and name is None:
+        api_key = {**stored_variables(dialog.home), **dialog.changes.variables}.get(variable)
+        provider: Literal["openai", "anthropic"] = "anthropic" if model == "anthropic" else "openai"
+        _list_models(ModelConfig(provider=provider, base_url=url or None, api_key=api_key))
+    prompt = "Name of the model; none for the usual one"
+    chosen = dialog.ask(prompt, "--model-name", name, _a_name, default=before.name or "none")
+    dialog.change("model", "name", to=chosen or None)
+
+
+def _found_on_this_machine(model: ModelConfig) -> ModelConfig:
+    """Return the settings that are offered: those of a model server on this machine, if one is found."""
+    server = trio.run(local_server, known_ports(os.environ))
+    if server is None:
+        return model
+    click.echo(f"Found {server.name} at {server.url}. It has {shown_names(server.models)}.")
+    return ModelConfig(provider="openai", base_url=server.url, name=server.models[0].name)
+
+
+def _list_models(model: ModelConfig) -> None:
+    """Print the models that the server offers to this key, or that it offers none."""
+    endpoint = configured(model, {"model.provider": PROGRAM, "model.api_key": PROGRAM}, {})
+    models = trio.run(served_models, endpoint, LIST_WITHIN) if endpoint else []
+    if models:
+        click.echo(f"The server has {shown_names(models)}.")
+    else:
+        click.echo("The server gives no list of its models. `hermes-trio doctor` asks it for an answer.")
 
 
 def _a_provider(answer: str) -> str:

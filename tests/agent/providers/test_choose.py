@@ -12,6 +12,7 @@ import trio
 
 from hermes_trio.agent.providers.choose import ModelChoice, choose, fallback, known_context_length
 from hermes_trio.agent.providers.endpoint import Endpoint
+from hermes_trio.agent.providers.served_models import known_ports
 from hermes_trio.config.config_file import load_config
 from hermes_trio.config.schema import FallbackConfig, ModelConfig
 from hermes_trio.testing.model_server import open_model_server
@@ -71,7 +72,11 @@ async def test_the_configuration_wins_over_a_key_in_the_environment(tmp_path: Pa
 
 async def test_the_demo_can_be_configured(tmp_path: Path) -> None:
     choice = await chosen(tmp_path, "model: {provider: demo}", environ={"OPENAI_API_KEY": KEY})
-    assert choice == ModelChoice(None, "The demo answers, because config.yaml says so.")
+    assert choice == ModelChoice(
+        None,
+        "The demo answers, because config.yaml says so. OPENAI_API_KEY is set: `hermes-trio setup` connects "
+        "its model.",
+    )
 
 
 async def test_openrouter_gets_its_own_key_and_no_other(tmp_path: Path) -> None:
@@ -92,6 +97,11 @@ async def test_a_server_on_this_machine_is_found(tmp_path: Path) -> None:
         assert "Ollama" in choice.why
         assert server.requests == []
         await server.until(lambda: server.open == 0)
+
+
+def test_the_port_of_ollama_may_be_moved() -> None:
+    assert next(iter(known_ports({"OLLAMA_HOST": "http://0.0.0.0:5555/"}))) == 5555
+    assert [*known_ports({"OLLAMA_HOST": "somewhere"})] == [*known_ports({})]
 
 
 async def test_a_local_server_is_asked_for_its_model(tmp_path: Path) -> None:
