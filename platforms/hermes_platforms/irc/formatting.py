@@ -5,6 +5,8 @@ other markup becomes what people on IRC write themselves: code stays in its back
 lines, a list has its dashes, a link is followed by its address, a table has bars. Empty lines cannot be sent
 and are left out. A control character of the text itself is dropped, because it would be a code, or the mark
 of a request to the client (CTCP).
+
+Each line of a preformatted part has a mark, so that no line of a command looks like words of the gateway.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from markdown_it.tree import SyntaxTreeNode
 
 from hermes_trio.platform import Preformatted
 
-from .splitting import BOLD, CODES, ITALIC, STRIKE
+from .splitting import BOLD, CODES, EXACT, ITALIC, STRIKE
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -32,13 +34,18 @@ def to_irc(text: str, preformatted: Preformatted = (), *, codes: bool = True) ->
     text = _CONTROLS.sub(" ", text)  # one for one: the places of the parts stay
     written, at = [], 0
     for start, end in preformatted:
-        written += [_between(text[at:start], codes), text[start:end]]
+        part, begins_line = text[start:end], text[start - 1 : start] in ("", "\n")
+        written += [_between(text[at:start], codes), _marked(part) if begins_line else part]
         at = end
     written.append(_between(text[at:], codes))
     lines = "".join(written).replace("\t", "    ").split("\n")
     if preformatted:
         return [line or " " for line in lines]
     return [line for line in lines if line.translate(_NO_CODES).strip()]
+
+
+def _marked(text: str) -> str:
+    return "\n".join(EXACT + line for line in text.split("\n"))
 
 
 def _between(text: str, codes: bool) -> str:

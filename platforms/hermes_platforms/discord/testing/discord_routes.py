@@ -120,7 +120,7 @@ async def _message(server: DiscordServer, request: HttpRequest, found: re.Match[
 async def _send(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
     content = _content(request)
     chat_id, thread_id = server.place(found[1])
-    text, exact = _read(content, has_files=bool(request.files))
+    text, exact = shown_text(content, has_files=bool(request.files))
     files = tuple(Attachment("document", name=file.name) for file in request.files.values())
     reference, flags = content.get("message_reference") or {}, int(content.get("flags", 0))
     if len(str(content.get("nonce", ""))) > 25:
@@ -145,7 +145,7 @@ async def _send(server: DiscordServer, request: HttpRequest, found: re.Match[str
 
 async def _edit(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
     chat_id, _ = server.place(found[1])
-    text, exact = _read(_content(request), has_files=False)
+    text, exact = shown_text(_content(request), has_files=False)
     try:
         await server.edit(chat_id, found[2], text, exact)
     except Refused as error:
@@ -203,7 +203,7 @@ def _content(request: HttpRequest) -> Mapping[str, Any]:
     return dict(content)
 
 
-def _read(content: Mapping[str, Any], *, has_files: bool) -> tuple[str, Preformatted]:
+def shown_text(content: Mapping[str, Any], *, has_files: bool) -> tuple[str, Preformatted]:
     """Return a text as people see it: escapes and code are read, other markup stays as it is."""
     written = str(content.get("content", ""))
     if len(written) > LIMIT:
