@@ -40,6 +40,10 @@ class TooLong(Exception):
     """The file is longer than the caller takes."""
 
 
+class Denied(Exception):
+    """The server refused the call: it certainly had no effect. Each platform has a form of its own."""
+
+
 class HttpCalls:
     """Requests of one account."""
 

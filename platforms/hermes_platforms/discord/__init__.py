@@ -21,13 +21,13 @@ testing          a Discord server for tests
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.platform import install_command
+
+from ..options import check_base_url, check_people, switch
 
 if TYPE_CHECKING:
     from .adapter import DiscordAdapter
@@ -43,12 +43,15 @@ def from_config(platform: PlatformConfig) -> DiscordAdapter:
         raise ConfigInvalid("platforms.discord.token", "the token is missing", ask)
     if not TOKEN.fullmatch(platform.token):  # not shown: it may be a real token with a typing error
         raise ConfigInvalid("platforms.discord.token", "it does not look like a bot's token", ask)
-    if platform.base_url is not None and not _is_address(platform.base_url):
-        raise ConfigInvalid(
-            "platforms.discord.base_url", "it is no address of a server", "Write it like http://host:8081."
-        )
-    _check_ids("allow_from", () if platform.allow_from == "all" else platform.allow_from)
-    _check_ids("allow_admin_from", platform.allow_admin_from)
+    check_base_url("discord", platform)
+    # A name is no id: its owner can change it, and somebody else can take it.
+    check_people(
+        "discord",
+        platform,
+        ID.fullmatch,
+        "is no Discord id, which is a number; a name can change its owner",
+        "In Discord: Settings, Advanced, Developer Mode; then right-click the person, Copy User ID.",
+    )
     try:
         from .adapter import DiscordAdapter
         from .discord_link import TRAITS
@@ -62,39 +65,10 @@ def from_config(platform: PlatformConfig) -> DiscordAdapter:
         base_url=platform.base_url,
         require_mention=platform.require_mention,
         message_content=reads_content(platform),
-        traits=replace(TRAITS, reacts=_switch(platform.options, "reactions", default=False)),
+        traits=replace(TRAITS, reacts=switch("discord", platform, "reactions", default=False)),
     )
 
 
 def reads_content(platform: PlatformConfig) -> bool:
     """Return True if the bot asks for the content of messages that do not mention it."""
-    return _switch(platform.options, "message_content", default=not platform.require_mention)
-
-
-def _switch(options: Mapping[str, object], key: str, *, default: bool) -> bool:
-    value = options.get(key, default)
-    if not isinstance(value, bool):
-        raise ConfigInvalid(
-            f"platforms.discord.{key}", "it is neither true nor false", "Write true or false."
-        )
-    return value
-
-
-def _check_ids(key: str, ids: Iterable[str]) -> None:
-    """Raise `ConfigInvalid` for a value that is no id. A name is none: its owner can change it, and somebody
-    else can take it."""
-    for one in ids:
-        if not ID.fullmatch(one):
-            raise ConfigInvalid(
-                f"platforms.discord.{key}",
-                f"{one[:60]!r} is no Discord id, which is a number; a name can change its owner",
-                "In Discord: Settings, Advanced, Developer Mode; then right-click the person, Copy User ID.",
-            )
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname and parts.port != 0 and re.fullmatch(r"https?://\S+", url))
-    except ValueError:
-        return False
+    return switch("discord", platform, "message_content", default=not platform.require_mention)

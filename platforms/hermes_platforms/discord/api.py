@@ -13,6 +13,7 @@ from typing import Any
 
 import trio
 
+from ..http_calls import Denied as AnyDenied
 from ..http_calls import HttpCalls, NoAnswer, NotReached, TooLong, open_http
 from .buckets import Buckets, Route, route_of
 
@@ -23,7 +24,7 @@ OVERLOADED = 130000
 __all__ = ["BASE_URL", "Denied", "DiscordApi", "NoAnswer", "NotReached", "TooLong", "TooMany", "open_api"]
 
 
-class Denied(Exception):
+class Denied(AnyDenied):
     """Discord refused the call: it certainly had no effect."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
@@ -85,7 +86,7 @@ class DiscordApi:
         """Return a file. Raises `NotReached`, `NoAnswer`, `Denied` or `TooLong`."""
         status, data = await self._http.download(url, most)
         if status != 200:
-            raise Denied(status, 0, "the file is not there")
+            raise Denied(404, 0, f"the file is not there (status {status})")
         return data
 
     def is_ours(self, url: str) -> bool:

@@ -16,12 +16,12 @@ testing          a home server for tests
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.platform import install_command
+
+from ..options import address, check_people, switch
 
 if TYPE_CHECKING:
     from .adapter import MatrixAdapter
@@ -34,16 +34,12 @@ def from_config(platform: PlatformConfig) -> MatrixAdapter:
     ask = "Run `hermes-trio setup matrix`, which tells where it is."
     if not platform.token:
         raise ConfigInvalid("platforms.matrix.token", "the access token is missing", ask)
-    if platform.base_url is None or not _is_address(platform.base_url):
+    if platform.base_url is None or address(platform.base_url) is None:
         remedy = "Write the address of your home server, like https://matrix.example.org."
         raise ConfigInvalid("platforms.matrix.base_url", "it is no address of a server", remedy)
-    _check_ids("allow_from", () if platform.allow_from == "all" else platform.allow_from)
-    _check_ids("allow_admin_from", platform.allow_admin_from)
-    reacts = platform.options.get("reactions", False)
-    if not isinstance(reacts, bool):
-        raise ConfigInvalid(
-            "platforms.matrix.reactions", "it is neither true nor false", "Write true or false."
-        )
+    remedy = "Write it whole, like @ann:example.org."
+    check_people("matrix", platform, USER_ID.fullmatch, "is no Matrix id", remedy)
+    reacts = switch("matrix", platform, "reactions", default=False)
     try:
         from .adapter import MatrixAdapter
     except ModuleNotFoundError as error:
@@ -58,21 +54,3 @@ def from_config(platform: PlatformConfig) -> MatrixAdapter:
         allow_from=platform.allow_from,
         reacts=reacts,
     )
-
-
-def _check_ids(key: str, ids: Iterable[str]) -> None:
-    for one in ids:
-        if not USER_ID.fullmatch(one):
-            raise ConfigInvalid(
-                f"platforms.matrix.{key}",
-                f"{one[:60]!r} is no Matrix id",
-                "Write it whole, like @ann:example.org.",
-            )
-
-
-def _is_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname and parts.port != 0 and re.fullmatch(r"https?://\S+", url))
-    except ValueError:
-        return False

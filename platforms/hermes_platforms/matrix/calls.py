@@ -1,13 +1,11 @@
-"""Calls of the Client-Server API as the contract knows them: each outcome is a result or one error.
+"""Calls of the Client-Server API as the contract knows them.
 
-| Outcome | Reaction |
+| Refusal | Error |
 |---|---|
-| the server was not reached | `NotSent` |
-| the answer was lost, or is a 5xx | `OutcomeUnknown`; for a call that the caller repeats, `LinkLost` |
 | 429 | `FloodWait` |
 | `M_FORBIDDEN` for a room | `ChatGone` |
-| the token is refused | as not reached; the sync raises `CredentialsRefused` |
-| any other error | `Refused` |
+| the token is refused | `CredentialsRefused`, which the sync raises |
+| any other one | `Refused` |
 """
 
 from __future__ import annotations
@@ -21,20 +19,19 @@ from hermes_trio.platform import (
     ChatGone,
     CredentialsRefused,
     FloodWait,
-    LinkLost,
-    NotSent,
-    OutcomeUnknown,
     PlatformError,
     Refused,
 )
 
-from ..http_calls import HttpCalls, NoAnswer, NotReached, TooLong, open_http
+from ..contract_calls import ContractCalls
+from ..http_calls import Denied as AnyDenied
+from ..http_calls import HttpCalls, NoAnswer, open_http
 
 CLIENT = "/_matrix/client/v3"
 UNKNOWN_TOKEN = ("M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED")
 
 
-class Denied(Exception):
+class Denied(AnyDenied):
     """The server refused the call: it certainly had no effect."""
 
     def __init__(self, status: int, code: str, message: str, retry_after: float = 0.0) -> None:
@@ -42,10 +39,13 @@ class Denied(Exception):
         self.status, self.code, self.retry_after = status, code, retry_after
 
 
-class MatrixCalls:
+class MatrixCalls(ContractCalls[Denied]):
     """Calls of one account."""
 
+    service = "Matrix"
+
     def __init__(self, http: HttpCalls, token: str, base_url: str, platform: str = "matrix") -> None:
+        super().__init__(lambda: http.closed, lambda why: None)  # the next sync fails too, and ends the link
         self._http, self._base_url, self._platform = http, base_url.rstrip("/"), platform
         self._headers = {"authorization": f"Bearer {token}"}
 
@@ -75,47 +75,24 @@ class MatrixCalls:
 
     async def send(self, method: str, path: str, content: object, **how: Any) -> Any:
         """Make a call that sends something. It is not repeated if it may have had an effect."""
-        return await self._as_the_contract(method, path, content, NotSent, OutcomeUnknown, **how)
+        return await self.sent(lambda: self.ask(method, path, content, **how))
 
     async def once(self, method: str, path: str, content: object = None, **how: Any) -> Any:
         """Make a call that the caller repeats, or does not need."""
-        return await self._as_the_contract(method, path, content, LinkLost, LinkLost, **how)
+        return await self.asked(lambda: self.ask(method, path, content, **how))
 
     async def download(self, path: str, most: int) -> bytes:
         """Return a file. Raises `Refused` if it is longer than `most` bytes."""
-        try:
-            status, data = await self._http.download(f"{self._base_url}{path}", most, headers=self._headers)
-        except (NotReached, NoAnswer) as error:
-            raise LinkLost(f"Matrix did not answer: {error}.") from error
-        except TooLong as error:
-            raise Refused(f"Matrix: {error}.") from error
+        return await self.downloaded(lambda: self._file(path, most))
+
+    async def _file(self, path: str, most: int) -> bytes:
+        status, data = await self._http.download(f"{self._base_url}{path}", most, headers=self._headers)
         if status != 200:
-            raise Refused(f"Matrix: the file is not there (status {status}).")
+            raise Denied(404, "", f"the file is not there (status {status})")
         return data
 
-    async def _as_the_contract(
-        self,
-        method: str,
-        path: str,
-        content: object,
-        unreached: type[PlatformError],
-        unanswered: type[PlatformError],
-        **how: Any,
-    ) -> Any:
-        try:
-            return await self.ask(method, path, content, **how)
-        except NotReached as error:
-            raise unreached(f"Matrix cannot be reached: {error}.") from error
-        except NoAnswer as error:
-            raise unanswered(f"Matrix did not answer: {error}.") from error
-        except Denied as no:
-            refusal = self.refusal(no)
-            if isinstance(refusal, CredentialsRefused):  # the next sync raises it
-                raise unreached("Matrix no longer accepts the token.") from no
-            raise refusal from no
-
     def refusal(self, no: Denied) -> PlatformError:
-        """Return the error of the contract for a refusal."""
+        """As `ContractCalls.refusal`."""
         if no.code in UNKNOWN_TOKEN:
             return CredentialsRefused(self._platform)
         if no.status == 429:

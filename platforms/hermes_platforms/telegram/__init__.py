@@ -22,13 +22,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
 
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.platform import install_command
 
+from ..options import address, check_base_url, check_people, switch
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from hermes_trio.platform import Traits
 
@@ -48,13 +49,15 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
         raise ConfigInvalid("platforms.telegram.token", "the token is missing", ask)
     if not TOKEN.fullmatch(platform.token):  # not shown: it may be a real token with a typing error
         raise ConfigInvalid("platforms.telegram.token", "it does not look like a bot's token", ask)
-    base_url = platform.base_url
-    if base_url is not None and _address(base_url) is None:
-        raise ConfigInvalid(
-            "platforms.telegram.base_url", "it is no address of a server", "Write it like http://host:8081."
-        )
-    _check_ids("allow_from", () if platform.allow_from == "all" else platform.allow_from)
-    _check_ids("allow_admin_from", platform.allow_admin_from)
+    check_base_url("telegram", platform)
+    # A user name is no id: its owner can give it up, and somebody else can take it.
+    check_people(
+        "telegram",
+        platform,
+        ID.fullmatch,
+        "is no Telegram id, which is a number; a user name can change its owner",
+        "Leave it out, write to the bot, and `hermes-trio doctor telegram` shows your id.",
+    )
     try:
         from .adapter import TelegramAdapter
     except ModuleNotFoundError as error:
@@ -64,41 +67,23 @@ def from_config(platform: PlatformConfig) -> TelegramAdapter:
         raise ConfigInvalid("platforms.telegram", "it needs markdown-it-py", remedy) from error
     return TelegramAdapter(
         platform.token,
-        base_url=base_url,
+        base_url=platform.base_url,
         require_mention=platform.require_mention,
         webhook=webhook_of(platform.options),
-        traits=_traits_of(platform.options),
+        traits=_traits_of(platform),
     )
 
 
-def _traits_of(options: Mapping[str, object]) -> Traits:
+def _traits_of(platform: PlatformConfig) -> Traits:
     """Return the traits with what the configuration switches on and off."""
     from .telegram_link import CLASSIC, TRAITS
 
-    traits = TRAITS if _switch(options, "rich_messages", default=True) else CLASSIC
-    drafts, reacts = _switch(options, "drafts", default=True), _switch(options, "reactions", default=False)
+    traits = TRAITS if switch("telegram", platform, "rich_messages", default=True) else CLASSIC
+    drafts, reacts = (
+        switch("telegram", platform, "drafts", default=True),
+        switch("telegram", platform, "reactions", default=False),
+    )
     return replace(traits, drafts=drafts, reacts=reacts)
-
-
-def _switch(options: Mapping[str, object], key: str, *, default: bool) -> bool:
-    value = options.get(key, default)
-    if not isinstance(value, bool):
-        raise ConfigInvalid(
-            f"platforms.telegram.{key}", "it is neither true nor false", "Write true or false."
-        )
-    return value
-
-
-def _check_ids(key: str, ids: Iterable[str]) -> None:
-    """Raise `ConfigInvalid` for a value that is no id. A user name is none: its owner can give it up, and
-    somebody else can take it."""
-    for one in ids:
-        if not ID.fullmatch(one):
-            raise ConfigInvalid(
-                f"platforms.telegram.{key}",
-                f"{one[:60]!r} is no Telegram id, which is a number; a user name can change its owner",
-                "Leave it out, write to the bot, and `hermes-trio doctor telegram` shows your id.",
-            )
 
 
 def webhook_of(options: Mapping[str, object]) -> Webhook | None:
@@ -111,7 +96,7 @@ def webhook_of(options: Mapping[str, object]) -> Webhook | None:
     )
     if not url:
         return None
-    parts = _address(url)
+    parts = address(url)
     if parts is None or not parts.path.strip("/") or parts.query or parts.fragment:
         remedy = "Write it whole, with a path: https://bot.example.org/telegram."
         raise ConfigInvalid("platforms.telegram.webhook_url", "Telegram cannot use this address", remedy)
@@ -127,13 +112,3 @@ def webhook_of(options: Mapping[str, object]) -> Webhook | None:
         remedy = f"Write host and port: {LISTEN}."
         raise ConfigInvalid("platforms.telegram.webhook_listen", "it is no address to listen on", remedy)
     return Webhook(url, secret, host.strip("[]"), int(port), parts.path)
-
-
-def _address(url: str) -> SplitResult | None:
-    """Split a web address; None for an invalid one."""
-    try:
-        parts = urlsplit(url)
-        is_valid = parts.hostname and parts.port != 0 and re.fullmatch(r"https?://\S+", url)
-    except ValueError:
-        return None
-    return parts if is_valid else None

@@ -12,14 +12,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
-from ..http_calls import Files, HttpCalls, NoAnswer, NotReached, TooLong, open_http
+from ..http_calls import Denied as AnyDenied
+from ..http_calls import Files, HttpCalls, NoAnswer, NotReached, open_http
 
 BASE_URL = "https://api.telegram.org"
 
 __all__ = ["BASE_URL", "Api", "Denied", "Files", "NoAnswer", "NotReached", "open_api"]
 
 
-class Denied(Exception):
+class Denied(AnyDenied):
     """The server refused the call: it certainly had no effect."""
 
     def __init__(self, code: int, description: str, parameters: Mapping[str, Any]) -> None:
@@ -71,12 +72,8 @@ class Api:
         return _result(answer.status_code, body)
 
     async def download(self, path: str, most: int, *, within: float = 60.0) -> bytes:
-        """Return a file. Raises `NotReached`, `NoAnswer` or `Denied`, also if it is longer than `most`
-        bytes."""
-        try:
-            status, data = await self._http.download(self._files + quote(path), most, within=within)
-        except TooLong as error:
-            raise Denied(413, str(error), {}) from None
+        """Return a file. Raises `NotReached`, `NoAnswer`, `Denied` or `TooLong`."""
+        status, data = await self._http.download(self._files + quote(path), most, within=within)
         if status != 200:
             raise Denied(status, "the file is not there", {})
         return data

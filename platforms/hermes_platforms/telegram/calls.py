@@ -1,27 +1,25 @@
-"""Calls of the Bot API as the contract knows them: each outcome is a result or one error of the contract.
+"""Calls of the Bot API as the contract knows them.
 
-| Outcome | Reaction |
+| Refusal | Reaction |
 |---|---|
-| the server was not reached | retry for some seconds; then `NotSent`, and the link is lost |
-| the answer was lost, or is a 5xx | `OutcomeUnknown`; for a call that may be repeated, `LinkLost` |
 | 429 | `FloodWait` |
 | 403, or the chat is not found | `ChatGone` |
 | the markup is refused | `MarkupRefused` |
 | the topic is gone | one retry outside of it |
 | the group has become another chat | one retry there |
-| the token is refused | `NotSent`, and the link is lost; the next connection raises `CredentialsRefused` |
-| any other error | `Refused` |
+| the token is refused | `CredentialsRefused` |
+| any other one | `Refused` |
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
-
-import trio
 
 from hermes_trio.platform import (
     ChatGone,
+    CredentialsRefused,
     FloodWait,
     LinkLost,
     NotSent,
@@ -30,21 +28,23 @@ from hermes_trio.platform import (
     Refused,
 )
 
-from .api import Api, Denied, Files, NoAnswer, NotReached
+from ..contract_calls import ContractCalls
+from .api import Api, Denied, Files, NoAnswer
 from .polling import Updates
-
-REACH_AGAIN_AFTER = (1.0, 2.0, 4.0)
 
 
 class MarkupRefused(Refused):
     """Telegram does not accept this form of the text. Another form may be accepted."""
 
 
-class Calls:
+class Calls(ContractCalls[Denied]):
     """The calls of one link."""
 
+    service = "Telegram"
+
     def __init__(self, api: Api, updates: Updates) -> None:
-        self._api, self._updates = api, updates
+        super().__init__(lambda: api.closed, updates.end)
+        self._api = api
 
     async def send(self, method: str, params: Mapping[str, object], files: Files | None = None) -> Any:
         """Make a call that sends a message. It is not repeated if it may have had an effect."""
@@ -56,21 +56,11 @@ class Calls:
 
     async def once(self, method: str, params: Mapping[str, object]) -> Any:
         """Make a call without any retry: the caller repeats it, or does not need it."""
-        try:
-            return await self._api.call(method, params)
-        except (NotReached, NoAnswer) as error:
-            raise LinkLost(f"Telegram did not answer: {error}.") from error
-        except Denied as no:
-            raise self._refusal(no) from no
+        return await self.asked(lambda: self._api.call(method, params))
 
     async def download(self, path: str, most: int) -> bytes:
         """Return a file. Raises `Refused` if it is longer than `most` bytes."""
-        try:
-            return await self._api.download(path, most)
-        except (NotReached, NoAnswer) as error:
-            raise LinkLost(f"Telegram did not answer: {error}.") from error
-        except Denied as no:
-            raise self._refusal(no) from no
+        return await self.downloaded(lambda: self._api.download(path, most))
 
     async def _addressed(
         self,
@@ -86,7 +76,7 @@ class Calls:
         params, chat_id = dict(params), params["chat_id"]
         while True:
             try:
-                return await self._reached(method, params, files, before)
+                return await self.reached(partial(self._api.call, method, params, files=files), before)
             except NoAnswer as error:
                 raise after(f"Telegram did not answer: {error}.") from error
             except Denied as no:
@@ -95,28 +85,14 @@ class Calls:
                 elif no.moved_to is not None and params["chat_id"] == chat_id != no.moved_to:
                     params["chat_id"] = no.moved_to
                 else:
-                    raise self._refusal(no) from no
+                    raise self.refused(no, before) from no
 
-    async def _reached(
-        self, method: str, params: Mapping[str, object], files: Files | None, unreached: type[PlatformError]
-    ) -> Any:
-        """Call, and retry while the server is not reached: such a call certainly had no effect."""
-        for pause in (*REACH_AGAIN_AFTER, None):
-            try:
-                return await self._api.call(method, params, files=files)
-            except NotReached as error:
-                if pause is None or self._api.closed:
-                    self._updates.end(str(error))
-                    raise unreached(f"Telegram cannot be reached: {error}.") from error
-            await trio.sleep(pause)
-        raise AssertionError("The last pause is none.")
-
-    def _refusal(self, no: Denied) -> PlatformError:
+    def refusal(self, no: Denied) -> PlatformError:
+        """As `ContractCalls.refusal`."""
         if no.code == 429:
             return FloodWait(no.retry_after or 1.0)
         if no.refuses_token:
-            self._updates.end("it no longer accepts the token")
-            return NotSent("Telegram no longer accepts the token.")
+            return CredentialsRefused("telegram")
         if no.code == 403 or no.says("chat not found", "group chat was"):  # upgraded, deactivated
             return ChatGone(f"Telegram: {no.description}.")
         refused = (
