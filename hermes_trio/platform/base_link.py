@@ -55,10 +55,10 @@ class BaseLink(Link):
         self._check("reacts")
         await self._react(chat_id, message_id)
 
-    async def find(self, chat_id: str, key: str) -> str | None:
+    async def find(self, chat_id: str, key: str, thread_id: str | None = None) -> str | None:
         """As `Link.find`."""
         self._check("finds")
-        return await self._find(chat_id, key)
+        return await self._find(chat_id, key, thread_id)
 
     async def fetch(self, file_id: str, most: int) -> bytes:
         """As `Link.fetch`."""
@@ -80,7 +80,7 @@ class BaseLink(Link):
     async def _react(self, chat_id: str, message_id: str) -> None:
         raise NotImplementedError
 
-    async def _find(self, chat_id: str, key: str) -> str | None:
+    async def _find(self, chat_id: str, key: str, thread_id: str | None) -> str | None:
         raise NotImplementedError
 
     async def _fetch(self, file_id: str, most: int) -> bytes:

@@ -157,8 +157,9 @@ class Link(Protocol):
     async def react(self, chat_id: str, message_id: str) -> None:
         """Mark a message of a person as taken in."""
 
-    async def find(self, chat_id: str, key: str) -> str | None:
-        """Return the id of the message that was sent with this key; None if none has arrived."""
+    async def find(self, chat_id: str, key: str, thread_id: str | None = None) -> str | None:
+        """Return the id of the message that was sent with this key, to this thread if one is named; None if
+        none has arrived."""
 
     async def fetch(self, file_id: str, most: int) -> bytes:
         """Return the content of an attachment. Raises `Refused` if it is longer than `most` bytes or

@@ -128,7 +128,7 @@ class LoopbackLink(BaseLink):
     async def _react(self, chat_id: str, message_id: str) -> None:
         await self._call(lambda number: React(number, chat_id, message_id))
 
-    async def _find(self, chat_id: str, key: str) -> str | None:
+    async def _find(self, chat_id: str, key: str, thread_id: str | None) -> str | None:
         return await self._call(lambda number: Find(number, chat_id, key))
 
     async def _fetch(self, file_id: str, most: int) -> bytes:

@@ -118,7 +118,7 @@ class MemoryLink(BaseLink):
     async def _react(self, chat_id: str, message_id: str) -> None:
         await self.while_up(partial(self._stage.react, chat_id, message_id))
 
-    async def _find(self, chat_id: str, key: str) -> str | None:
+    async def _find(self, chat_id: str, key: str, thread_id: str | None) -> str | None:
         return await self.while_up(partial(self._stage.find, chat_id, key))
 
     async def _fetch(self, file_id: str, most: int) -> bytes:

@@ -171,7 +171,7 @@ class Delivery:
         parts = [*body.before, body.part]
         if unsure and traits.finds:
             await self.store_receipts()
-            if (message_id := await self._find(link, key)) is not None:
+            if (message_id := await self._find(link, key, row)) is not None:
                 return message_id
         if is_marked:
             parts = _marked(parts, traits)
@@ -208,7 +208,7 @@ class Delivery:
         assert body.closes is not None  # noqa: S101 - the caller looked
         traits = self._connection.adapter.traits
         if traits.finds:
-            return await self._find(link, body.closes)
+            return await self._find(link, body.closes, row)
         if self._key_is_good(sent_at):
             return await self._send(link, outgoing(replace(row.owed, delivery_key=body.closes), body.part))
         return None
@@ -241,9 +241,9 @@ class Delivery:
         with calling(self._connection):
             return await link.send(message)
 
-    async def _find(self, link: Link, key: str) -> str | None:
+    async def _find(self, link: Link, key: str, row: OutboxRow) -> str | None:
         with calling(self._connection):
-            return await link.find(self._chat.chat_id, key)
+            return await link.find(self._chat.chat_id, key, row.owed.thread_id)
 
     def _can_tell(self, sent_at: float | None, *, after: float = 0.0) -> bool:
         """Return True if the unknown outcome of a message that was first sent at this time can be settled

@@ -116,6 +116,17 @@ async def test_a_second_send_with_the_same_key_shows_nothing(platform: Platform)
         assert platform.stage.chat("42").texts == [PLAIN, "Other words"]
 
 
+@needs("finds", "threads")
+async def test_a_message_in_a_topic_is_found_in_its_topic(platform: Platform) -> None:
+    platform.stage.loses_answer()
+    async with platform.adapter.connect() as link:
+        with pytest.raises(OutcomeUnknown):
+            await link.send(Outgoing(chat_id="-100", text=PLAIN, key="key-1", thread_id="5"))
+        [shown] = platform.stage.chat("-100").messages
+        assert await link.find("-100", "key-1", "5") == shown.message_id
+        assert await link.find("-100", "key-2", "5") is None
+
+
 @needs("finds")
 async def test_only_a_message_that_has_arrived_is_found_by_its_key(platform: Platform) -> None:
     platform.stage.loses_answer()
