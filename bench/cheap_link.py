@@ -32,7 +32,7 @@ class CheapLink:
     async def react(self, chat_id: str, message_id: str) -> None:
         raise NotImplementedError("the traits deny it")
 
-    async def find(self, chat_id: str, key: str) -> str | None:
+    async def find(self, chat_id: str, key: str, thread_id: str | None = None) -> str | None:
         await trio.lowlevel.checkpoint()
         return None
 
