@@ -47,6 +47,7 @@ REAL = (
     "tests/docs/test_examples.py",
     "tests/docs/test_stories.py",
     "tests/gateway/turns/test_background.py",
+    "tests/gateway/nodes/test_postgres_",
     "tests/gateway/stopping/test_turn_orphans.py",
     "tests/gateway/turns/test_processes.py",
     "tests/gateway/stopping/test_stopping_processes.py",
@@ -245,8 +246,8 @@ def open_engine(request: pytest.FixtureRequest) -> Iterator[OpenEngine]:
         return
     from tests.postgres import postgres_engine, postgres_server
 
-    with postgres_server() as conninfo:
-        yield postgres_engine(conninfo)
+    with postgres_server() as server:
+        yield postgres_engine(server.conninfo)
 
 
 @pytest.fixture

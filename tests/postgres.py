@@ -10,15 +10,19 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from hermes_trio.base.world import World
 from hermes_trio.state.db.database import OpenEngine
 from hermes_trio.state.db.engine import Engine
 from hermes_trio.state.db.migrations import SchemaStep
-from hermes_trio.state.db.postgres_engine import open_postgres
+from hermes_trio.state.postgres.connection import Server
+from hermes_trio.state.postgres.engine import open_postgres
 
 # Nothing of a test has to survive a crash of the machine.
 QUICK = "-c listen_addresses='' -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
@@ -27,40 +31,82 @@ QUICK = "-c listen_addresses='' -c fsync=off -c synchronous_commit=off -c full_p
 # Waits for the end of its input, which comes also when the process of the tests is killed.
 KEEPER = 'read _; "$1/pg_ctl" stop -D "$2/data" -m immediate; rm -rf "$2"'
 
+PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server of the tests, in a directory of its own."""
+
+    directory: Path
+    programs: Path
+    account: pwd.struct_passwd | None
+    """The account that it runs as; None for this one."""
+
+    @property
+    def conninfo(self) -> str:
+        return f"host={self.directory} user=tests dbname=postgres"
+
+    def url(self, user: str = "tests", database: str = "postgres", password: str = "") -> str:
+        """Return the address of a database, as people write it."""
+        secret = f":{password}" if password else ""
+        return f"postgresql://{user}{secret}@/{database}?host={self.directory}"
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements, and return the rows of the last one."""
+        rows: list[tuple[Any, ...]] = []
+        with psycopg.connect(self.conninfo, autocommit=True) as link:
+            for statement in statements:
+                answer = link.execute(statement.encode())
+                rows = answer.fetchall() if answer.description else []
+        return rows
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        options = f"{QUICK} -k {self.directory}"
+        self.run("pg_ctl", "start", "-w", "-l", f"{self.directory}/log", "-o", options)
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop it, and wait until it has ended. `immediate` is a crash, and `fast` cuts the connections."""
+        self.run("pg_ctl", "stop", "-m", mode)
+
+    def reload(self) -> None:
+        """Let it read its files of configuration again."""
+        self.run("pg_ctl", "reload")
+
+    def run(self, program: str, *arguments: str) -> None:
+        with self.process(str(self.programs / program), "-D", f"{self.directory}/data", *arguments) as one:
+            one.communicate()
+        assert one.returncode == 0, program
+
+    def process(self, *command: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            cwd=self.directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            user=self.account.pw_uid if self.account else None,
+            group=self.account.pw_gid if self.account else None,
+            extra_groups=[] if self.account else None,
+        )
+
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """Run a new server on a socket in a new directory; yield how to connect to it. It ends with the block, or
-    with this process. Skip the test if PostgreSQL is not installed."""
+def postgres_server() -> Iterator[PostgresServer]:
+    """Run a new server on a socket in a new directory. It ends with the block, or with this process. Skip the
+    test if PostgreSQL is not installed."""
     programs = _programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
     directory = tempfile.mkdtemp(prefix="pg-")
-    account = _account()
-    if account is not None:
-        os.chown(directory, account.pw_uid, account.pw_gid)
-
-    def start(*command: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            cwd=directory,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            user=account.pw_uid if account else None,
-            group=account.pw_gid if account else None,
-            extra_groups=[] if account else None,
-        )
-
-    def run(program: str, *arguments: str) -> None:
-        with start(str(programs / program), "-D", f"{directory}/data", *arguments) as process:
-            process.communicate()
-        assert process.returncode == 0, program
-
-    run("initdb", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
-    with start("sh", "-c", KEEPER, "keeper", str(programs), directory):
-        run("pg_ctl", "start", "-w", "-l", f"{directory}/log", "-o", f"{QUICK} -k {directory}")
-        yield f"host={directory} user=tests dbname=postgres"
+    server = PostgresServer(Path(directory), programs, _account())
+    if server.account is not None:
+        os.chown(directory, server.account.pw_uid, server.account.pw_gid)
+    server.run("initdb", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    with server.process("sh", "-c", KEEPER, "keeper", str(programs), directory):
+        server.start()
+        yield server
 
 
 def postgres_engine(conninfo: str) -> OpenEngine:
@@ -68,7 +114,7 @@ def postgres_engine(conninfo: str) -> OpenEngine:
 
     def opened(path: Path, world: World, steps: Sequence[SchemaStep]) -> Engine:
         schema = "home_" + hashlib.sha256(str(path).encode()).hexdigest()[:16]
-        return open_postgres(path, world, steps, conninfo=conninfo, schema=schema)
+        return open_postgres(Server(conninfo, schema, PATIENCE), world, steps)
 
     return opened
 

@@ -11,6 +11,7 @@
     ├─ StoreError                   something about `gateway.db`
     │  ├─ StoreUnusable             exit code 78: not a file, no permission, no such place
     │  ├─ StoreTooNew               exit code 78: written by a newer version, left untouched
+    │  ├─ StoreAway                 its server does not answer
     │  ├─ StoreBusy                 another process holds it
     │  ├─ StoreFull                 the disk is full; what was acknowledged is safe
     │  ├─ StoreReadOnly             the disk or the file does not take writes
@@ -204,6 +205,11 @@ class StoreTooNew(StoreError):
     """The database was written by a newer version."""
 
     exit_code = EXIT_CONFIG
+
+
+class StoreAway(StoreError):
+    """The server of the database does not answer. The configuration may be right, so a supervisor may start
+    us again."""
 
 
 class StoreBusy(StoreError):

@@ -5,46 +5,46 @@ They work with and without a running gateway, and change nothing.
 
 from __future__ import annotations
 
+import os
 import shutil
-import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 
 import click
 
-from ..base.errors import StoreUnusable
+from ..base.errors import ConfigInvalid
+from ..config.config_file import load_config
+from ..config.database_section import DatabaseConfig
+from ..state.chosen_store import DATABASE, has_store, reading_store
 from ..state.db.engine import Db
-from ..state.db.opening import connect_reading
-from ..state.db.sqlite_errors import as_store_error
 from .terminal_output import unescaped, visible
 
 LEAST = 10
 """Minimum width of a shortened column."""
 
 
-@contextmanager
-def open_for_reading(home: Path) -> Iterator[Db]:
-    """Open the database of a home in one read transaction."""
-    path = home / "gateway.db"
-    if not path.exists():
-        raise StoreUnusable(
-            path,
-            "does not exist, so there are no messages yet",
-            "Start with `hermes-trio chat` or `hermes-trio run`.",
-        )
+def store_of(home: Path) -> DatabaseConfig:
+    """Return the configuration of the store. A home with a file is read whatever mistakes its configuration
+    has; otherwise raises `ConfigInvalid`."""
     try:
-        with closing(connect_reading(path)) as db:
-            db.execute("BEGIN")
-            yield db
-    except sqlite3.Error as error:
-        ours = as_store_error(error, path)
-        if ours is not error:
-            raise ours from error
-        problem = f"cannot be read ({error})"
-        raise StoreUnusable(path, problem, "Start the gateway once: it updates the file.") from error
+        return load_config(home, os.environ).config.database
+    except ConfigInvalid:
+        if (home / DATABASE).exists():
+            return DatabaseConfig()
+        raise
+
+
+def may_have_messages(home: Path) -> bool:
+    """Return whether a home has a store to look into."""
+    return has_store(home, store_of(home))
+
+
+def open_for_reading(home: Path) -> AbstractContextManager[Db]:
+    """Open the store of a home in one read transaction. Raises `StoreError` if there is none yet."""
+    return reading_store(home, store_of(home))
 
 
 def local_time(seconds: float | None) -> str:

@@ -7,11 +7,11 @@ that of the life before.
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..base.errors import GatewayError
 from ..host.home.state_file import START_FAILED, GatewayState, PlatformState, Status
 
 if TYPE_CHECKING:
@@ -67,13 +67,11 @@ def _details(status: Status, ending: EndingRow | None) -> str:
 def last_ending(home: Path) -> EndingRow | None:
     """Return the row of the last ending, or None if there is none or the database cannot be read now."""
     # Imported here, because the status of a running gateway needs neither.
-    import sqlite3
-
     from ..state.tables.endings import latest
+    from .home_reader import open_for_reading
 
     try:
-        uri = f"{(home / 'gateway.db').absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as db:
+        with open_for_reading(home) as db:
             return latest(db)
-    except sqlite3.Error:
+    except GatewayError:
         return None

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from ..base.messages import HomeChannel
+from .database_section import DatabaseConfig
 from .remote_section import DockerConfig, SshConfig
 from .retention_section import BackupConfig, RetentionConfig
 from .section import Section
@@ -369,6 +370,9 @@ class GatewayConfig(Section, frozen=True):
         Mapping[str, McpServerConfig],
         Meta(description="Servers with further tools for the model, by name; needs hermes-trio[mcp]."),
     ] = {}
+    database: Annotated[DatabaseConfig, Meta(description="The store of all messages and sessions.")] = (
+        DatabaseConfig()
+    )
     journal: Annotated[JournalConfig, Meta(description="The record of every run.")] = JournalConfig()
     gateway: Annotated[TurnLimits, Meta(description="Limits of simultaneous turns.")] = TurnLimits()
     retention: Annotated[RetentionConfig, Meta(description="Times for which data is kept.")] = (

@@ -28,9 +28,9 @@ from ..journal.writer import open_journals
 from ..log import Log, log_masked_by
 from ..masking.redaction import KnownSecrets
 from ..platform.contract import Adapter
+from ..state.chosen_store import engine_of
 from ..state.db.database import OpenEngine, open_database
 from ..state.db.engine import Db
-from ..state.db.sqlite_engine import open_sqlite
 from ..state.rules import settle
 from ..state.rules.store import SessionStore
 from ..state.tables import dead_chats, endings, lives, processes
@@ -46,7 +46,7 @@ from .home.open_home import Home
 from .intake.mailbox import Mailbox
 from .links.access import Access
 from .links.link import Connection, keep_connected
-from .nodes.lease import ALONE, Lease, Node
+from .nodes.lease import Lease, Node, node_of
 from .nodes.others import hold_role, look_after_own_chats, watch_others
 from .outbound.announcements import owe_stuck
 from .outbound.chats import Address, Chats, home_channels_of
@@ -86,9 +86,11 @@ class Setup:
     world: World = field(default_factory=World)
     worker: Worker = worker_thread
     """Runs the blocking work of the store and the journals."""
-    open_engine: OpenEngine = open_sqlite
+    open_engine: OpenEngine | None = None
+    """Opens the store. Left out: the one of the configuration."""
     guarded: Guarded = open_guard
-    node: Node = ALONE
+    node: Node | None = None
+    """Left out: as the configuration of the database says."""
 
 
 async def serve(
@@ -119,7 +121,7 @@ async def serve(
                     world,
                     worker=worker,
                     close_by=lambda: control.end_by - 0.5,
-                    open_engine=setup.open_engine,
+                    open_engine=setup.open_engine or engine_of(config.database),
                 ) as database,
                 open_journals(
                     path / "journal",
@@ -131,13 +133,13 @@ async def serve(
                 setup.guarded() as guard,
                 _opened(setup.agent, control) as agent,
             ):
-                life = world.new_id()
+                life, node = world.new_id(), setup.node or node_of(path, config.database)
                 home = Home(
                     path=path,
                     config=config,
                     world=world,
                     life=life,
-                    owner=life if setup.node.shares else None,
+                    owner=life if node.shares else None,
                     database=database,
                     journals=journals,
                     store=SessionStore(database, config, world),
@@ -147,7 +149,7 @@ async def serve(
                     secrets=secrets,
                 )
                 connections = {(a.name, a.account): Connection(a, board, secrets) for a in setup.adapters}
-                lease = Lease(home.life, setup.node)
+                lease = Lease(home.life, node)
                 await _take_over(home, shutdown, lease, connections, guard)
                 commands = await open_commands(home, shutdown, guard)
                 with lease.scope:

@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 
 from ... import __version__
-from ...base.errors import ConfigInvalid, home_error
+from ...base.errors import ConfigInvalid, StoreUnusable, home_error
 from ...base.plural import counted
 from ...base.world import World
 from ...config.config_file import home_directory, load_config
 from ...state.backup.backup_file import BackupDamaged, backups_in, read_backup
 from ...state.backup.backup_writer import SECRETS, Backup, backup_folder, write_backup
+from ...state.chosen_store import DATABASE
+from ..home_reader import store_of
 
 _NOT_MISSED = frozenset(
     {"backups", "gateway.lock", "gateway_state.json", "gateway_tree.txt", "gateway.db-shm", "gateway.db-wal"}
@@ -40,6 +42,9 @@ def command(context: click.Context, folder: Path | None, with_secrets: bool, kee
     if context.invoked_subcommand is not None:
         return
     home = home_directory(os.environ)
+    if store_of(home).url is not None:
+        remedy = "Back up the database with pg_dump, and copy the files of the home that you need."
+        raise StoreUnusable(Path(DATABASE), "this home has its database on a server", remedy)
     backup = write_backup(
         home,
         folder or _folder(home),

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from functools import cached_property
@@ -24,8 +22,9 @@ import click
 import trio
 
 from ... import __version__
-from ...base.errors import ConfigInvalid, GatewayError, StoreDamaged, StoreError
+from ...base.errors import ConfigInvalid, GatewayError
 from ...config.config_file import Loaded, home_directory, load_config
+from ...config.database_section import DatabaseConfig
 from ...config.schema import PlatformConfig
 from ...gateway.links.adapters import GROUP, make_adapter
 from ...host.files.private_files import is_read_only
@@ -44,16 +43,14 @@ from ...host.service.service_files import (
 from ...platform.doctor_checks import GROUP as CHECKS_OF_PLATFORMS
 from ...platform.doctor_checks import Check as AsksPlatform
 from ...platform.doctor_checks import Finding, Level
-from ...state.db.damaged import damaged_copies
-from ...state.db.migrations import shipped_steps
-from ...state.db.opening import connect_reading
-from ...state.db.sqlite_errors import as_store_error
 from ...state.rules.original_home import unused
 from ...state.tables import inbox, meta, outbox
 from ...state.tables.approvals import ALWAYS
+from ..database_check import database_findings
+from ..home_reader import open_for_reading
 from ..probes import ask_model, ask_servers
 from ..sandbox_check import sandbox_findings
-from ..start_check import web_and_model_findings
+from ..start_check import store_findings, web_and_model_findings
 from .service_command import ON_A_MAC, find_service, service_file
 
 LITTLE_SPACE = 1_000_000_000
@@ -120,7 +117,7 @@ def config(installation: Installation) -> Iterator[Finding]:
     yield from (Finding("warning", warning) for warning in loaded.warnings)
     result = "is correct" if loaded.path.exists() else "does not exist, so every key has its default"
     yield Finding("ok", f"{loaded.path} {result}")
-    for finding in web_and_model_findings(loaded):
+    for finding in (*store_findings(loaded), *web_and_model_findings(loaded)):
         yield Finding("problem", f"{finding.key}: {finding.problem}", finding.remedy)
 
 
@@ -189,15 +186,14 @@ def ask_platform(name: str, platform: PlatformConfig) -> Sequence[Finding]:
 
 def conversation(installation: Installation) -> Iterator[Finding]:
     """Report the times of the last message and of the last answer on the platform."""
-    path = installation.home / "gateway.db"
     configured = installation.loaded.config.platforms if installation.loaded else ()
-    if not path.exists() or installation.only is None or installation.only not in configured:
+    if installation.only is None or installation.only not in configured:
         return
     try:
-        with closing(connect_reading(path)) as connection:
-            heard = inbox.last_received(connection, installation.only)
-            answered = outbox.last_sent(connection, installation.only)
-    except (GatewayError, sqlite3.Error):
+        with open_for_reading(installation.home) as db:
+            heard = inbox.last_received(db, installation.only)
+            answered = outbox.last_sent(db, installation.only)
+    except GatewayError:
         return
     if heard is None:
         yield Finding("ok", f"there were no messages on {installation.only} yet")
@@ -260,45 +256,17 @@ def disk(installation: Installation) -> Iterator[Finding]:
 
 def database(installation: Installation) -> Iterator[Finding]:
     """Check that the database can be read and is not damaged."""
-    path = installation.home / "gateway.db"
-    if not path.exists():
-        yield Finding("ok", "gateway.db does not exist yet; the first start makes it")
-        return
-    try:
-        with closing(connect_reading(path)) as connection:
-            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            had = {name for (name,) in connection.execute("SELECT name FROM schema_steps")}
-    except (GatewayError, sqlite3.Error) as error:
-        ours = as_store_error(error, path)
-        if isinstance(ours, StoreError) and not isinstance(ours, StoreDamaged):
-            # A problem of the disk or of permissions: the content of the file is unknown.
-            yield Finding("problem", f"{path} cannot be read: {ours.problem}", ours.remedy)
-            return
-        verdict, had = str(error), set()
-    if verdict != "ok":
-        remedy = "The next start moves a damaged database aside and makes a new one: copy it first."
-        yield Finding("problem", f"{path} is damaged ({verdict})", remedy)
-    elif unknown := had - {step.name for step in shipped_steps()}:
-        text = f"{path} was written by a newer version (it has {max(unknown)})"
-        yield Finding("problem", text, "Install that version.")
-    else:
-        yield Finding("ok", f"{path} is not damaged")
-    for copy in damaged_copies(path):
-        text = f"the database was damaged once, and earlier conversations are only in {copy.name}"
-        remedy = "Repair that file or restore a backup; delete it if it is not needed."
-        yield Finding("warning", text, remedy)
+    loaded = installation.loaded
+    yield from database_findings(installation.home, loaded.config.database if loaded else DatabaseConfig())
 
 
 def allowed(installation: Installation) -> Iterator[Finding]:
     """Report the commands that are approved permanently."""
-    path = installation.home / "gateway.db"
-    if not path.exists():
-        return
     try:
-        with closing(connect_reading(path)) as connection:
-            facts = meta.every(connection, ALWAYS)
-    except (GatewayError, sqlite3.Error):
-        return  # reported by the check of the database
+        with open_for_reading(installation.home) as db:
+            facts = meta.every(db, ALWAYS)
+    except GatewayError:
+        return  # there is none yet, or the check of the database reports it
     for name, at in facts:
         day = datetime.fromtimestamp(float(at)).astimezone()
         text = f"no approval is needed for: {name.removeprefix(ALWAYS)} (since {day:%Y-%m-%d})"

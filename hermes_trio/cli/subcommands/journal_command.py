@@ -27,7 +27,7 @@ from ...journal.reader import Reading, journals_here, read_run, runs_here
 from ...journal.record import Record, journal_path
 from ...state.db.engine import Db
 from ...state.tables import turns
-from ..home_reader import one_line, open_for_reading
+from ..home_reader import may_have_messages, one_line, open_for_reading
 
 DAY = 86400.0
 
@@ -150,7 +150,7 @@ def _beside_the_rows(
 ) -> Iterator[JournalFinding]:
     """Yield the contradictions between journals and turns."""
     with ExitStack() as opened:
-        known = _turns(opened.enter_context(open_for_reading(home))) if (home / "gateway.db").exists() else {}
+        known = _turns(opened.enter_context(open_for_reading(home))) if may_have_messages(home) else {}
     for session_id, run_id in sorted(runs - set(known)):
         # A journal is opened just before its row is written. After a kill between the two it is empty.
         path = journal_path(root, session_id, run_id)
@@ -171,7 +171,7 @@ def _turns(db: Db) -> dict[tuple[str, str], float | None]:
 
 def _runs(home: Path, run_id: str) -> bool:
     """Return whether the run has no end in the database."""
-    if not (home / "gateway.db").exists():
+    if not may_have_messages(home):
         return False
     with open_for_reading(home) as db:
         turn = turns.by_run(db, run_id)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 
 import click
 
@@ -18,9 +18,11 @@ from ...base.errors import GatewayError
 from ...base.plural import counted
 from ...base.world import World
 from ...config.config_file import home_directory
+from ...state.chosen_store import DATABASE, server_of
+from ...state.db.engine import Db
 from ...state.tables import pairing
 from ...state.tables.pairing import Person, WrongCode
-from ..home_reader import open_for_reading
+from ..home_reader import may_have_messages, open_for_reading, store_of
 
 
 class NotDone(GatewayError):
@@ -39,7 +41,7 @@ def list_(as_json: bool) -> None:
     home, now = home_directory(os.environ), World().time()
     waiting: list[Person] = []
     paired: list[Person] = []
-    if (home / "gateway.db").exists():
+    if may_have_messages(home):
         with open_for_reading(home) as db:
             waiting, paired = pairing.waiting(db, now), pairing.all_paired(db)
     if as_json:
@@ -61,7 +63,7 @@ def list_(as_json: bool) -> None:
 @click.argument("code")
 def approve(code: str) -> None:
     """Approve the person who got this code."""
-    with pairing.deciding(_database()) as db:
+    with _deciding() as db:
         answer = pairing.approve(db, code.strip().upper(), World().time())
     if isinstance(answer, WrongCode):
         raise NotDone(_refusal(answer))
@@ -76,7 +78,7 @@ def revoke(platform: str, user: str) -> None:
 
     `list` shows the PLATFORM and the USER.
     """
-    with pairing.deciding(_database()) as db:
+    with _deciding() as db:
         if not pairing.revoke(db, platform, user):
             raise NotDone(
                 f"{_plain(platform)} {_plain(user)} was not approved by a code; `hermes-trio pairing list` "
@@ -85,12 +87,18 @@ def revoke(platform: str, user: str) -> None:
     click.echo(f"Revoked: {_plain(platform)} {_plain(user)}.")
 
 
-def _database() -> Path:
-    """Return the path of the database. It is never made here."""
-    path = home_directory(os.environ) / "gateway.db"
+def _deciding() -> AbstractContextManager[Db]:
+    """Open a transaction of the owner. The store is never made here."""
+    home = home_directory(os.environ)
+    server = server_of(store_of(home))
+    if server is not None:
+        from ...state.postgres.single_transaction import transaction  # psycopg may be missing
+
+        return transaction(server, writes=True)
+    path = home / DATABASE
     if not path.exists():
-        raise NotDone(f"No gateway has run in {path.parent}, so nobody has asked. Check HERMES_HOME.")
-    return path
+        raise NotDone(f"No gateway has run in {home}, so nobody has asked. Check HERMES_HOME.")
+    return pairing.deciding(path)
 
 
 def _attempts(count: int) -> str:

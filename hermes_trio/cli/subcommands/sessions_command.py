@@ -20,7 +20,7 @@ from ...state.db.engine import Db
 from ...state.tables import sessions, transcript, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
-from ..home_reader import local_time, one_line, open_for_reading, print_table
+from ..home_reader import local_time, may_have_messages, one_line, open_for_reading, print_table, store_of
 from ..terminal_output import visible
 
 SHOWN = 50
@@ -82,7 +82,7 @@ def command() -> None:
 def list_(as_json: bool, search: str | None, limit: int) -> None:
     """List the conversations, the most recently used first."""
     found, total = [], 0
-    if (_home() / "gateway.db").exists():
+    if may_have_messages(_home()):
         with open_for_reading(_home()) as db:
             found = _found(db, search, limit) if search else _newest(db, limit)
             (total,) = db.execute("SELECT count(*) FROM sessions").fetchone()
@@ -165,6 +165,9 @@ def delete(session_id: str, yes: bool) -> None:
     from ..session_deletion import delete_session
 
     home = _home()
+    if store_of(home).url is not None:
+        remedy = "Start the gateway and delete the session on its page."
+        raise HomeError(home, "its database may be used by other gateways", remedy)
     with open_for_reading(home) as db:
         listed = _listed(db, _entry(db, session_id))
     if not yes:

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -102,19 +101,17 @@ def _model(home: Path) -> str:
 def _waiting(home: Path) -> str | None:
     """Return what waits to be answered, sent or decided; None if the database cannot be read."""
     # Imported here: the status of a gateway that does not run needs nothing of this.
-    import sqlite3
-
-    from ...state.db.opening import connect_reading
     from ...state.tables import approvals, inbox, outbox
+    from ..home_reader import open_for_reading
 
     try:
-        with closing(connect_reading(home / "gateway.db")) as db:
+        with open_for_reading(home) as db:
             waiting = {
                 "message": inbox.count_all_pending(db),
                 "unsent message": outbox.count_undelivered(db),
                 "open question": approvals.count_open(db),
             }
-    except (GatewayError, sqlite3.Error):
+    except GatewayError:
         return None
     return ", ".join(counted(number, what) for what, number in waiting.items() if number) or "nothing"
 

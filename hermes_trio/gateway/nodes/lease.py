@@ -12,11 +12,14 @@ nobody takes over. Its transactions are guarded all the same.
 from __future__ import annotations
 
 import math
+import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 import trio
 
 from ...base.errors import StoreError
+from ...config.database_section import DatabaseConfig
 from ...log import Log
 from ...state.db.database import Database, Guard
 from ...state.db.engine import Db
@@ -48,6 +51,13 @@ ALONE = Node()
 """A gateway that shares its store with no other one."""
 
 
+def node_of(home: Path, config: DatabaseConfig) -> Node:
+    """Return the node of a home: alone with a file, one of several with a server."""
+    if config.url is None:
+        return ALONE
+    return Node(config.node or f"{socket.gethostname()}:{home}", config.lease)
+
+
 class Lease:
     """The lease of one life. Everything that acts runs in `scope`."""
 
@@ -64,7 +74,7 @@ class Lease:
 
     def guards(self, database: Database) -> None:
         """Let each transaction prove that this life goes on. Its row is stored."""
-        database.guard(Guard(self._moves_beat, self._extend, self._end))
+        database.guard(Guard(self._moves_beat, self._beat, self._extend, self._end))
 
     async def keep(self, database: Database) -> None:
         """Prove from time to time that this life goes on, if nothing else is stored. Runs until it is
@@ -81,6 +91,9 @@ class Lease:
 
     def _moves_beat(self, db: Db) -> bool:
         return lives.move_beat(db, self.life)
+
+    def _beat(self, db: Db) -> int:
+        return lives.beat_of(db, self.life)
 
     def _extend(self, began: float) -> None:
         self.proved_at = began

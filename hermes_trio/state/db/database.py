@@ -19,6 +19,9 @@ the path (`file_identity`). If not, nothing is stored from then on: all callers 
 
 A gateway guards its database: from then on each transaction begins with a statement that proves that the life
 of this gateway goes on. When it does not, nothing is stored any more: all callers get `LifeIsOver`.
+
+When the connection to a server is lost, the engine connects again and the batch is applied again. If it was
+lost while the server was committing, the beat of the life tells which: each commit has moved it by one.
 """
 
 from __future__ import annotations
@@ -71,7 +74,9 @@ class Guard:
     """The proof, in each transaction, that the life which writes goes on."""
 
     proves: Callable[[Db], bool]
-    """The first step of each transaction. If it returns False, the life is over."""
+    """The first step of each transaction. If it returns False, the life is over. It moves the beat."""
+    beat: Callable[[Db], int]
+    """The beat of the life: the number of its committed transactions, and of the one that asks."""
     proved: Callable[[float], object]
     """Called on Trio's thread after a commit, with Trio's time before its transaction began."""
     refuted: Callable[[], object]
@@ -92,7 +97,7 @@ class Database:
         self._is_replaced = self._saved = self._is_over = False
         self._replaced = trio.Event()
         self._guard: Guard | None = None
-        self._commits = 0
+        self._commits = self._beats = 0
         self._open = True
 
     @property
@@ -138,8 +143,8 @@ class Database:
         return found
 
     def guard(self, guard: Guard) -> None:
-        """Let each transaction from now on begin with this proof."""
-        self._guard = guard
+        """Let each transaction from now on begin with this proof. The life has no beat yet."""
+        self._guard, self._beats = guard, 0
 
     @property
     def is_replaced(self) -> bool:
@@ -165,7 +170,7 @@ class Database:
 
     def _check_open(self) -> None:
         if not self._open:
-            raise StoreClosed(self.path, "was used after it was closed", "This is a bug: report it.")
+            raise StoreClosed(self._engine.path, "was used after it was closed", "This is a bug: report it.")
 
     async def _close(self, world: World) -> None:
         """Refuse new reads and writes, finish the pending writes, and close both connections."""
@@ -219,39 +224,76 @@ class Database:
             self._is_replaced = self._engine.is_replaced()
         if self._is_replaced:
             for write in batch:
-                write.result = outcome.Error(StoreReplaced(self.path))
+                write.result = outcome.Error(StoreReplaced(self._engine.path))
 
     def _commit(self, batch: Sequence[Pending[Step, Any]]) -> None:
         """Apply the steps of `batch` in one transaction; if one of them fails, each half in its own."""
-        engine = self._engine
-        try:
-            engine.begin()
-            self._is_over = self._guard is not None and not self._guard.proves(engine.writing)
-        except Exception as error:  # not the fault of a step; retrying would wait for the lock again
-            engine.rollback()
-            for write in batch:
-                write.result = outcome.Error(engine.translated(error))
+        engine, is_undecided = self._engine, False
+        while True:
+            is_committing = is_done = False
+            try:
+                engine.begin()
+                if self._guard is not None:
+                    self._is_over = not self._guard.proves(engine.writing)
+                    is_done = is_undecided and self._guard.beat(engine.writing) > self._beats + 1
+            except Exception as error:  # not the fault of a step; retrying would wait for the lock again
+                engine.rollback()
+                if self._is_back():
+                    continue
+                _refuse(batch, partial(engine.translated, error))
+                return
+            if self._is_over or is_done:
+                engine.rollback()
+                if self._is_over:
+                    _refuse(batch, partial(LifeIsOver, engine.path))
+                else:  # it was committed before, and only the answer was lost: the results stand
+                    self._count_commit()
+                return
+            try:
+                for write in batch:
+                    write.result = outcome.Value(write.item(engine.writing))
+                    engine.check()  # the other steps need the transaction
+                is_committing = True
+                engine.commit()
+                self._count_commit()
+            except BaseException as error:  # noqa: ASYNC103 - a job of the worker: no Cancelled comes here
+                engine.rollback()
+                if engine.is_lost:
+                    is_undecided = is_committing
+                    # Without a guard nothing tells whether it was committed.
+                    if (self._guard is not None or not is_committing) and self._is_back():
+                        continue  # noqa: ASYNC104
+                    _refuse(batch, partial(engine.translated, error))
+                    return  # noqa: ASYNC104
+                if len(batch) == 1 and not engine.repair(error):
+                    # Any error of a step is its caller's.
+                    batch[0].result = outcome.Error(engine.translated(error))
+                    return  # noqa: ASYNC104
+                half = (len(batch) + 1) // 2
+                for part in filter(None, (batch[:half], batch[half:])):
+                    self._commit(part)
             return
-        if self._is_over:
-            engine.rollback()
-            for write in batch:
-                write.result = outcome.Error(LifeIsOver(self.path))
-            return
+
+    def _is_back(self) -> bool:
+        """If the connection is lost, open it again. Return whether the transaction may be repeated."""
+        if not self._engine.is_lost:
+            return False
         try:
-            for write in batch:
-                write.result = outcome.Value(write.item(engine.writing))
-                engine.check()  # the other steps need the transaction
-            engine.commit()
-            self._commits += 1
-        except BaseException as error:  # noqa: ASYNC103 - a job of the worker: no Cancelled comes here
-            engine.rollback()
-            if len(batch) == 1 and not engine.repair(error):
-                # Any error of a step is its caller's.
-                batch[0].result = outcome.Error(engine.translated(error))
-                return  # noqa: ASYNC104
-            half = (len(batch) + 1) // 2
-            for part in filter(None, (batch[:half], batch[half:])):
-                self._commit(part)
+            self._engine.reconnect()
+        except StoreError as error:
+            log.error("connection to the database not opened again", error=str(error))
+            return False
+        return True
+
+    def _count_commit(self) -> None:
+        self._commits += 1
+        self._beats += 1
+
+
+def _refuse(batch: Sequence[Pending[Step, Any]], error: Callable[[], BaseException]) -> None:
+    """Let each caller have an error of its own."""
+    for write in batch:
+        write.result = outcome.Error(error())
 
 
 @asynccontextmanager

@@ -58,6 +58,10 @@ class Engine(Protocol):
         """The connection that steps are given. It refuses statements that begin or end a transaction."""
 
     @property
+    def path(self) -> Path:
+        """The file of the database, or what stands for a server in errors."""
+
+    @property
     def damaged_copy(self) -> Path | None:
         """The unreadable database that was set aside when this one was opened; None if there was none."""
 
@@ -85,6 +89,14 @@ class Engine(Protocol):
 
     def repair(self, error: BaseException) -> bool:
         """Repair the cause of an error. Return True if the failed operation may be repeated."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection that writes was lost, and its transaction with it."""
+
+    def reconnect(self) -> None:
+        """Open a lost connection again, and wait for the server meanwhile. Raises `StoreError` if it stays
+        away."""
 
     def is_replaced(self) -> bool:
         """Return whether the files of the database were removed or replaced."""

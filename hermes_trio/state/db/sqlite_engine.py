@@ -31,10 +31,12 @@ def open_sqlite(path: Path, world: World, steps: Sequence[SchemaStep]) -> Sqlite
 class SqliteEngine:
     """The two connections of an open file."""
 
+    is_lost = False
+
     def __init__(self, path: Path, opened: Connections) -> None:
         self.damaged_copy = opened.damaged_copy
         self.writing = opened.writing
-        self._path, self._reading, self._files = path, opened.reading, opened.files
+        self.path, self._reading, self._files = path, opened.reading, opened.files
         self._ours = self._index_rebuilt = self._reads_end = False
         self.writing.set_authorizer(self._judge)
         # SQLite calls this from time to time during a read, so that closing interrupts a long one.
@@ -64,13 +66,13 @@ class SqliteEngine:
                 if reading.in_transaction:
                     reading.execute("ROLLBACK")
         except sqlite3.Error as error:
-            raise as_store_error(error, self._path)  # noqa: B904 - has its cause
+            raise as_store_error(error, self.path)  # noqa: B904 - has its cause
 
     def end_reads(self) -> None:
         self._reads_end = True
 
     def translated(self, error: BaseException) -> BaseException:
-        return as_store_error(error, self._path)
+        return as_store_error(error, self.path)
 
     def repair(self, error: BaseException) -> bool:
         """Rebuild the search index, once for each opening: while it is damaged, no message can be stored."""
@@ -83,6 +85,9 @@ class SqliteEngine:
             return True
         return False
 
+    def reconnect(self) -> None:
+        raise StoreUnusable(self.path, "has no server", "This is a bug: report it.")
+
     def is_replaced(self) -> bool:
         return self._files.changed()
 
@@ -90,7 +95,7 @@ class SqliteEngine:
         try:
             return save_copy(self.writing, self._files, world)
         except sqlite3.Error as error:
-            raise StoreUnusable(self._path, f"cannot be copied ({error})", "Check its disk.") from error
+            raise StoreUnusable(self.path, f"cannot be copied ({error})", "Check its disk.") from error
 
     def close_reading(self) -> None:
         self._reading.close()

@@ -35,6 +35,12 @@ def move_beat(db: Db, life: str) -> bool:
     return db.execute(beats, (life,)).rowcount == 1
 
 
+def beat_of(db: Db, life: str) -> int:
+    """Return the number of the transactions of a life, with the one that asks."""
+    (beat,) = db.execute("SELECT beat FROM lives WHERE life = ?", (life,)).fetchone()
+    return int(beat)
+
+
 def living(db: Db) -> list[LifeRow]:
     """Return the lives that go on, as far as anybody knows."""
     query = "SELECT life, node, beat FROM lives WHERE over_at IS NULL ORDER BY begun_at, life"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,8 @@ async def guarded(
 async def guarding(database: Database, life: str) -> AsyncIterator[Proofs]:
     proofs = Proofs()
     await database.write(lives.begin, life, "here", 0.0)
-    database.guard(Guard(lambda db: lives.move_beat(db, life), proofs.proved_at.append, proofs.over.set))
+    proves, beat = partial(lives.move_beat, life=life), partial(lives.beat_of, life=life)
+    database.guard(Guard(proves, beat, proofs.proved_at.append, proofs.over.set))
     yield proofs
 
 

@@ -1,0 +1,128 @@
+"""A connection to a PostgreSQL server that runs statements of the subset."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+
+from ...base.errors import StoreUnusable
+from ..db.column_text import storable
+from .server_errors import as_store_error
+
+OLDEST_SERVER = 130000
+CONNECT_WITHIN = 5
+
+_OF_TRANSACTION = re.compile(r"\s*(BEGIN|START|COMMIT|END|ABORT|PREPARE|ROLLBACK(?!\s+TO))\b", re.IGNORECASE)
+
+
+def refused_address(url: str) -> str | None:
+    """Return why libpq does not take an address; None if it does. The reason holds no password."""
+    try:
+        conninfo_to_dict(url)
+    except psycopg.Error:
+        return "libpq cannot read it"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A database on a server, and the schema of the tables in it."""
+
+    conninfo: str = field(repr=False)
+    """An address or a list of parameters, as libpq takes it."""
+    schema: str
+    patience: float
+    """Seconds for which a statement may take, and for which a lost server is waited for."""
+
+    @property
+    def place(self) -> Path:
+        """The name of the database in errors, without the user and the password."""
+        known = conninfo_to_dict(self.conninfo)
+        host = Path(str(known.get("host") or known.get("hostaddr") or "a local socket")).name
+        return Path(f"PostgreSQL database {known.get('dbname') or 'of the user'} on {host}")
+
+    def connected(self) -> PostgresConnection:
+        """Open a connection. Raises `StoreError`."""
+        try:
+            return PostgresConnection(psycopg.connect(**self._parameters(), autocommit=True), self)
+        except psycopg.Error as error:
+            raise as_store_error(error, self.place)  # noqa: B904 - has its cause
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters of a connection. A network that is cut is noticed within the patience; what
+        the address says itself counts."""
+        milliseconds = str(round(self.patience * 500))
+        ours = {
+            "application_name": "hermes-trio",
+            "connect_timeout": CONNECT_WITHIN,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "tcp_user_timeout": milliseconds,
+        }
+        return {**ours, **conninfo_to_dict(self.conninfo)}
+
+
+class PostgresConnection:
+    """An open connection."""
+
+    def __init__(self, link: psycopg.Connection[tuple[Any, ...]], server: Server) -> None:
+        self.link = link
+        self.refuses_transactions = False
+        try:
+            _check(link, server.place)
+            # A process that was stopped between two statements must not hold its locks for longer.
+            half, quarter = f"{server.patience * 500:.0f}ms", f"{server.patience * 250:.0f}ms"
+            link.execute(
+                "SELECT set_config('search_path', quote_ident(%s), false), "
+                "set_config('statement_timeout', %s, false), "
+                "set_config('idle_in_transaction_session_timeout', %s, false)",
+                (server.schema, half, quarter),
+            )
+        except BaseException:
+            link.close()
+            raise
+
+    @property
+    def is_lost(self) -> bool:
+        """True once the server or the network has closed the connection."""
+        return self.link.closed
+
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run one statement. Characters that no engine can store are replaced by `storable`."""
+        if self.refuses_transactions and _OF_TRANSACTION.match(statement):
+            raise errors.InvalidTransactionInitiation("a step cannot begin or end a transaction")
+        values = [storable(one) if isinstance(one, str) else one for one in parameters]
+        text, by_number = _translated(statement)
+        if by_number:
+            return self.link.execute(text, {str(number): one for number, one in enumerate(values, 1)})
+        return self.link.execute(text, values)
+
+    def close(self) -> None:
+        self.link.close()
+
+
+def _check(link: psycopg.Connection[Any], place: Path) -> None:
+    if link.info.server_version < OLDEST_SERVER:
+        problem = f"the server has version {link.info.server_version // 10000}"
+        raise StoreUnusable(place, problem, f"Version {OLDEST_SERVER // 10000} or newer is needed.")
+    encoding = link.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        remedy = "Create a database with `createdb --encoding=UTF8 --template=template0`."
+        raise StoreUnusable(place, f"the database has the encoding {encoding}", remedy)
+
+
+@functools.cache
+def _translated(statement: str) -> tuple[bytes, bool]:
+    """Return the statement with the placeholders of psycopg, and whether they have numbers."""
+    escaped = statement.replace("%", "%%")
+    numbered = re.sub(r"\?(\d+)", r"%(\1)s", escaped)
+    return numbered.replace("?", "%s").encode(), numbered != escaped
