@@ -21,6 +21,7 @@ from ..state.tables.transcript import TranscriptRow
 from .history import message, messages_of, middle_cut
 from .providers.model import ModelRequest
 from .providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
+from .providers.pictures import TOKENS
 
 KEPT = (0.2, 0.1, 0.0)
 """Share of the conversation that is kept as it is, by attempt: less after an attempt that saved too
@@ -74,7 +75,7 @@ def limit(window: int) -> int:
 
 def tokens(messages: Iterable[Message]) -> int:
     """Estimate the number of tokens of these messages."""
-    return sum(_size(*_texts(one)) for one in messages)
+    return sum(_size(*_texts(one)) + _size_of_pictures(one) for one in messages)
 
 
 def tokens_of(request: ModelRequest) -> int:
@@ -92,6 +93,10 @@ def _texts(one: Message) -> list[str]:
             return [content]
         case AssistantMessage(text, calls, opaque):
             return [text, opaque or "", *(part for call in calls for part in (call.name, call.arguments))]
+
+
+def _size_of_pictures(one: Message) -> int:
+    return TOKENS * len(one.pictures) if isinstance(one, UserMessage) else 0
 
 
 def _size(*texts: str) -> int:

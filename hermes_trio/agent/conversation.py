@@ -26,6 +26,7 @@ from .providers.model import (
     Model,
     ModelReplaced,
     ModelRequest,
+    PicturesRefused,
     ReasoningDelta,
     RetryScheduled,
     TextDelta,
@@ -78,7 +79,7 @@ class Conversation:
         """`request` holds everything except the messages; `past` the messages before this turn; `window` is
         the context length of the model, in tokens, if known."""
         self._turn, self._model, self._compaction, self._window = turn, model, compaction, window
-        self._opening = opening_of(turn.turn_id, turn.prompt)
+        self._opening = opening_of(turn.turn_id, turn.prompt, turn.said)
         self.past = past
         self._messages = [*self.past.messages, *messages_for([self._opening], compaction)]
         self._unstored = 0
@@ -161,6 +162,9 @@ class Conversation:
                         attempt_began = next_at
                     case ModelReplaced(name, because):
                         turn.mention(f"⚠ {because} Going on with {name}.")
+                    case PicturesRefused(name, said):
+                        if self._opening.files:
+                            turn.mention(f"⚠ {name} takes no pictures, and answers without yours. ({said})")
                     case _:
                         turn.active()
         return reply

@@ -41,6 +41,7 @@ _RUN = re.compile(r"^\W*run\b", re.IGNORECASE)
 _ASK = re.compile(r"^\W*ask\b", re.IGNORECASE)
 _DANGER = re.compile(r"^\W*danger\b", re.IGNORECASE)
 _HELLO = re.compile(r"^\W*(hi|hello|hey|help|who are you|what are you)\b", re.IGNORECASE)
+_FILE = re.compile(r"^\[Sent along: (.*?)(?: \([^)]*\))?(?:: /|; ).*\]$\n?", re.MULTILINE)
 _NOTE = re.compile(r"\[System note:[^\[\]]*\]\s*")
 
 _LINES = "import time\nfor n in range(5): print('line', n + 1, flush=True); time.sleep(1)"
@@ -162,7 +163,10 @@ def _react(said: str, before: str, request: ModelRequest, call_id: str) -> Gener
     elif _HELLO.match(said):
         yield from _stream(ABOUT, pause=0.02)
     else:
-        yield from _stream(f"You said: {said}", pause=0.05)
+        files, text = _FILE.findall(said), _FILE.sub("", said).strip()
+        unseen = f"I am the demo, and cannot see what you sent: {', '.join(files)}." if files else ""
+        spoken = f"You said: {text}" if text or not files else ""
+        yield from _stream("\n\n".join(filter(None, (spoken, unseen))), pause=0.05)
     return "stop"
 
 

@@ -20,10 +20,12 @@ from typing import Any
 
 import msgspec
 
+from ..base.messages import MessageEvent
 from ..state.db.column_text import disarmed
 from ..state.tables.compactions import Compaction, position
 from ..state.tables.transcript import ToolCall, ToolCard, TranscriptRow
 from .providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
+from .providers.pictures import Picture, is_picture
 
 WHOLE = Compaction()
 
@@ -50,9 +52,10 @@ def disarmed_rows(rows: Iterable[TranscriptRow]) -> list[TranscriptRow]:
     return [row if text == row.content else replace(row, content=text) for row, text in checked]
 
 
-def opening_of(turn_id: int, prompt: str) -> TranscriptRow:
+def opening_of(turn_id: int, prompt: str, said: Iterable[MessageEvent] = ()) -> TranscriptRow:
     """Return the prompt of the turn as a row. It replaces the person's messages, because it may say more."""
-    return TranscriptRow("user", prompt, 0, turn_id)
+    files = tuple(file for event in said for file in event.files)
+    return TranscriptRow("user", prompt, 0, turn_id, files=files)
 
 
 def messages_of(rows: Sequence[TranscriptRow], compaction: Compaction = WHOLE) -> list[Message]:
@@ -89,7 +92,7 @@ def message(row: TranscriptRow, compaction: Compaction = WHOLE) -> Message | Non
         return None
     is_short = position(row) < compaction.short
     if row.role == "user":
-        return UserMessage(row.content)
+        return UserMessage(row.content, () if is_short else _pictures(row))
     if row.role == "assistant":
         calls = tuple(map(_short_call, row.tool_calls)) if is_short else row.tool_calls
         return AssistantMessage(_with_cards(row.content, row.cards), calls, row.opaque)
@@ -97,6 +100,11 @@ def message(row: TranscriptRow, compaction: Compaction = WHOLE) -> Message | Non
         content = _short_result(row.content) if is_short else row.content
         return ToolResult(row.tool_call_id or "", content, is_error=row.status == "error")
     return None
+
+
+def _pictures(row: TranscriptRow) -> tuple[Picture, ...]:
+    """Return the pictures of a row. Its text names all of its files."""
+    return tuple(Picture(file.name) for file in row.files if is_picture(file.name, file.mime_type))
 
 
 def _summary(old: Iterable[TranscriptRow], compaction: Compaction) -> str:

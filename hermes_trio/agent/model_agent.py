@@ -35,6 +35,7 @@ from ..tools.all_tools import names_in, toolbox
 from ..tools.builtin.memory import snapshot
 from ..tools.mcp.mcp_servers import open_servers
 from ..tools.memory_folder import memory_folder
+from ..tools.paths import files_of
 from ..tools.tool import Tool
 from .agent_turn import AgentTurn
 from .conversation import Conversation
@@ -97,9 +98,14 @@ class Agent:
             )
         async with self.entrance:  # nothing of the turn waits for the database between here and its request
             pass
-        request = ModelRequest(messages=(), system="\n\n".join([prompt, *instructions]), tools=toolset.specs)
+        request = ModelRequest(
+            messages=(),
+            files=files_of(turn.home, turn.session_id),
+            system="\n\n".join([prompt, *instructions]),
+            tools=toolset.specs,
+        )
         async with self.open_model() as model:
-            opening = opening_of(turn.turn_id, turn.prompt)
+            opening = opening_of(turn.turn_id, turn.prompt, turn.said)
             past = await continued(self.past.get(turn.session_id), turn.history, opening, compaction)
             conversation = Conversation(turn, model, request, past, compaction, self.window)
             try:

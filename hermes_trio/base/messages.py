@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -49,6 +50,15 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a conversation, by reference: its name in the directory of the session's files."""
+
+    name: str
+    mime_type: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Attachment:
     """A file of a message or of an answer. It is found by the first of `path`, `url` and `file_id` that is
     set."""
@@ -62,6 +72,11 @@ class Attachment:
     file_id: str | None = None
     """The id that the platform gave to a file that was not fetched yet. If the address of the file holds our
     token, this id is stored instead of the address."""
+
+    @property
+    def stored(self) -> StoredFile | None:
+        """The reference to this file; None if it was not stored."""
+        return StoredFile(PurePath(self.path).name, self.mime_type, self.size) if self.path else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +162,11 @@ class MessageEvent:
             prefix = f"edit:{self.sent_at}" if self.edited else "id"
             return f"{prefix}:{self.message_id}"
         return f"key:{self.idempotency_key}" if self.idempotency_key else None
+
+    @property
+    def files(self) -> tuple[StoredFile, ...]:
+        """The references to the attachments that were stored."""
+        return tuple(file for one in self.attachments if (file := one.stored) is not None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

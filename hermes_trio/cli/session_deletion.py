@@ -13,6 +13,7 @@ from ..host.processes.process_identity import ProcessId, is_alive
 from ..journal.writer import open_journals
 from ..state.db.database import open_database
 from ..state.tables import processes
+from ..tools.paths import remove_files
 
 
 class StillRunning(GatewayError):
@@ -26,7 +27,7 @@ class StillRunning(GatewayError):
 
 
 def delete_session(home: Path, session_id: str) -> None:
-    """Remove a session with its rows, its journals and the output of its processes."""
+    """Remove a session with its rows, its journals, its files and the output of its processes."""
     trio.run(_delete, home, session_id)
 
 
@@ -41,5 +42,6 @@ async def _delete(home: Path, session_id: str) -> None:
             if process.ended_at is None and is_alive(ProcessId(process.pid, process.pid_time)):
                 raise StillRunning(process.pid)
         await remove_stored(session_id, database, journals, world)
+        remove_files(home, session_id)
         for process in stored:
             (home / "spools" / process.process_id).unlink(missing_ok=True)

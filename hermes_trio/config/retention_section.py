@@ -18,6 +18,7 @@ class RetentionConfig(Section, frozen=True):
     inbox_days: Annotated[Days, Meta(description="Days for which answered messages are kept.")] = 7
     outbox_days: Annotated[Days, Meta(description="Days for which sent answers are kept.")] = 7
     spool_days: Annotated[Days, Meta(description="Days for which the output of processes is kept.")] = 7
+    files_days: Annotated[Days, Meta(description="Days for which files that people sent are kept.")] = 90
     session_days: Annotated[Days, Meta(description="Days for which unused sessions are kept.")] = 90
 
 

@@ -24,6 +24,7 @@ from ..gateway.operations.api_sessions import SessionUnreachable
 from ..gateway.operations.conversation_entry import ConversationInput, Conversations, RequestTarget
 from ..gateway.operations.run_follower import HEARTBEAT, RunFollower, follow
 from ..gateway.operations.run_state import Runs
+from ..gateway.turn.attachments import keep_upload
 from ..gateway.turn.questions import give_answer
 from ..journal.broadcast import Subscription
 from ..journal.record import Record
@@ -127,7 +128,15 @@ async def _post(gateway: RunningGateway, place: str | SessionSource, text: str, 
     connections = gateway.chats.connections
     if isinstance(place, str):
         conversations = Conversations(
-            database, config, world, control, connections, partial(deliver, mailbox), lambda _: None
+            database,
+            config,
+            world,
+            control,
+            connections,
+            partial(deliver, mailbox),
+            lambda _: None,
+            home.path,
+            partial(keep_upload, home),
         )
         target = RequestTarget(path_safe_id(place), None, "")
         return (await conversations.enter(ConversationInput(text), target, run_id)).posted

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
@@ -52,6 +53,11 @@ class PathRefused(GatewayError):
 def files_of(home: Path, session_id: str) -> Path:
     """Return the directory of the files that people sent in a session. Its agent may read them."""
     return home / "files" / session_id
+
+
+def remove_files(home: Path, session_id: str) -> None:
+    """Delete the files that people sent in a session."""
+    shutil.rmtree(files_of(home, session_id), ignore_errors=True)
 
 
 class Territory:

@@ -17,6 +17,7 @@ from ..gateway.facade import RunningGateway
 from ..gateway.intake.requests import deliver, post
 from ..gateway.operations.conversation_entry import Conversations
 from ..gateway.operations.run_state import Runs
+from ..gateway.turn.attachments import keep_upload
 from ..gateway.turn.questions import give_answer
 from ..host.loop.worker import BatchTimes
 from ..log import Log
@@ -24,6 +25,7 @@ from .api.admin_routes import AdminRoutes
 from .api.api_platform import ApiPlatform
 from .api.command_routes import CommandRoutes
 from .api.event_routes import EventRoutes
+from .api.file_routes import FileRoutes
 from .api.health_routes import HealthRoutes
 from .api.login_routes import LoginRoutes
 from .api.message_routes import MessageRoutes
@@ -161,10 +163,11 @@ class Web:
         control, running, connections = shutdown.control, work.running, chats.connections
         post_message, deliver_request = partial(post, gateway.mailbox), partial(deliver, gateway.mailbox)
         answer_question = partial(give_answer, home)
+        keep = partial(keep_upload, home)
         open_questions, stop_and_drop = running.open_questions, partial(stop_session, home, running)
         runs = Runs(database, world, journals, running)
         conversations = Conversations(
-            database, config, world, control, connections, deliver_request, changes.note
+            database, config, world, control, connections, deliver_request, changes.note, home.path, keep
         )
         metrics = metrics_of(gateway, self._long_steps)
         handlers = (
@@ -182,8 +185,18 @@ class Web:
             MetricsRoutes(metrics, auth),
             SessionRoutes(home, work, open_questions, changes),
             MessageRoutes(
-                database, reader, config, world, control, connections, post_message, deliver_request, changes
+                database,
+                reader,
+                config,
+                world,
+                control,
+                connections,
+                post_message,
+                deliver_request,
+                changes,
+                home.path,
             ),
+            FileRoutes(home.path, keep),
             TurnRoutes(database, open_questions, answer_question, stop_and_drop, changes),
             CommandRoutes(database, config, work.sessions, connections, gateway.commands.obey, changes),
             EventRoutes(database, journals, control, home.life, changes),

@@ -7,6 +7,7 @@ from typing import Any
 from .api.admin_routes import AdminRoutes, EndingRequest, HoldRequest
 from .api.command_routes import CommandRoutes, CommandText
 from .api.event_routes import EventRoutes
+from .api.file_routes import FileRoutes
 from .api.health_routes import HealthRoutes
 from .api.login_routes import LoginRoutes
 from .api.message_routes import MessageRoutes, NewMessage
@@ -65,6 +66,13 @@ GROUPS: tuple[RouteGroup[Any], ...] = (
         (
             RouteSpec("GET", f"{SESSION}/messages", MessageRoutes.every),
             RouteSpec("POST", f"{SESSION}/messages", MessageRoutes.say, takes=NewMessage),
+        ),
+    ),
+    RouteGroup(
+        FileRoutes,
+        (
+            RouteSpec("POST", f"{SESSION}/files", FileRoutes.send),
+            RouteSpec("GET", f"{SESSION}/files/{{file}}", FileRoutes.one),
         ),
     ),
     RouteGroup(

@@ -144,7 +144,7 @@ async def open_scene(
     terminal: TerminalConfig | None = None,
 ) -> AsyncIterator[Scene]:
     """Open a gateway with the agent. `model` answers in place of the model server."""
-    bench, platform = ToolBench(), MemoryPlatform(traits=Traits(edits=True, dialect=dialect))
+    bench, platform = ToolBench(), MemoryPlatform(traits=Traits(edits=True, fetches=True, dialect=dialect))
     async with open_model_server() as server:
         url = server.openai_url if provider == "openai" else server.anthropic_url
         everything = GatewayConfig(

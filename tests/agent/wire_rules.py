@@ -77,7 +77,7 @@ def check_chat(body: Body) -> None:
             _must(not owed, "each call has its result", owed)
             _must(role != before, "people and model take turns", message)
         if role == "user":
-            _text(message["content"])
+            _words(message["content"])
         if role == "assistant":
             calls = message.get("tool_calls")
             _must(calls is None or len(calls) > 0, "no empty list of calls", message)
@@ -126,8 +126,11 @@ def check_messages(body: Body) -> None:
                 _must(block["type"] == "tool_result", "results come first", block)
                 _text(block["content"])
             for block in turn["content"][len(owed) :]:
-                _must(block["type"] == "text", "no result without its call", block)
-                _text(block["text"])
+                _must(block["type"] in ("text", "image"), "no result without its call", block)
+                if block["type"] == "text":
+                    _text(block["text"])
+                else:
+                    _must(block["source"]["media_type"].startswith("image/"), "a picture", block)
             owed = []
         else:
             owed = _answer(turn["content"], ids)
@@ -152,6 +155,16 @@ def _answer(blocks: Sequence[Body], ids: set[str]) -> list[str]:
                 _must(False, "a known block", kind)
     _must(blocks[-1]["type"] not in ("thinking", "redacted_thinking"), "a thought is not the end", blocks)
     return owed
+
+
+def _words(content: str | Sequence[Body]) -> None:
+    """Check a message of a person: a text, or pictures with a text."""
+    parts: Sequence[Body] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for part in parts:
+        if part["type"] == "image_url":
+            _must(part["image_url"]["url"].startswith("data:image/"), "a picture in the request", part)
+        else:
+            _text(part["text"])
 
 
 def _common(body: Body) -> None:

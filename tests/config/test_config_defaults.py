@@ -69,6 +69,7 @@ CONTRACT = {
         "inbox_days": 7,
         "outbox_days": 7,
         "spool_days": 7,
+        "files_days": 90,
         "session_days": 90,
     },
     "backup": {"every_hours": 0, "keep": 7, "folder": None},

@@ -4,6 +4,7 @@ A request is sent as a whole; an answer comes back as items, in this order:
 
     RetryScheduled,             only before the answer: an attempt failed, and another one follows; reasoning
     ModelReplaced               and begun calls of the failed attempt are void
+    PicturesRefused             only before the answer: the model cannot see
     ReasoningDelta, TextDelta   while they are written
     ToolCallStarted             the model begins to write a call; its arguments are not known yet
     ToolCallReady               a complete call, its arguments a JSON object: only now may it run
@@ -20,6 +21,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -56,6 +58,8 @@ class ModelRequest:
     messages: tuple[Message, ...]
     earlier: EarlierMessages | None = None
     """The first of these messages, in a form that remembers what was made of them for former requests."""
+    files: Path | None = None
+    """The directory with the pictures of these messages."""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     may_call: bool = True
@@ -83,6 +87,15 @@ class ModelReplaced:
 
     model: str
     because: ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class PicturesRefused:
+    """The server refused the pictures. The model answers without them, and was told so."""
+
+    model: str
+    said: str
+    """The reason of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,7 @@ class Finished:
 Item = (
     RetryScheduled
     | ModelReplaced
+    | PicturesRefused
     | TextDelta
     | ReasoningDelta
     | ToolCallStarted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...state.tables.transcript import ToolCall
+from .pictures import Picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +13,7 @@ class UserMessage:
     """A message of a person."""
 
     text: str
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -95,7 +96,7 @@ class Repair:
         self._add_answer(self._answer, results)
         for message in self._following:
             if isinstance(message, UserMessage):
-                _add_text_of_person(self._fixed, clean(message.text))
+                _add_words_of_person(self._fixed, replace(message, text=clean(message.text)))
         self._answer, self._following = AssistantMessage(), []
 
     def _add_answer(self, answer: AssistantMessage, results: Mapping[str, ToolResult]) -> None:
@@ -165,14 +166,15 @@ def _not_json(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-def _add_text_of_person(fixed: list[Message], text: str) -> None:
-    """Add text of a person; join it with the message of a person before it."""
-    if not text.strip():
+def _add_words_of_person(fixed: list[Message], message: UserMessage) -> None:
+    """Add a message of a person; join it with the message of a person before it."""
+    if not message.text.strip():
         return
-    if fixed and isinstance(fixed[-1], UserMessage):
-        fixed[-1] = UserMessage(f"{fixed[-1].text}\n\n{text}")
+    last = fixed[-1] if fixed else None
+    if isinstance(last, UserMessage):
+        fixed[-1] = UserMessage(f"{last.text}\n\n{message.text}", last.pictures + message.pictures)
     else:
-        fixed.append(UserMessage(text))
+        fixed.append(message)
 
 
 def _same_ids(old: Sequence[ToolCall], new: Sequence[ToolCall]) -> bool:

@@ -15,10 +15,21 @@ from typing import Self
 import trio
 
 from ...log import Log
-from .model import Item, Model, ModelReplaced, ModelRequest, ReasoningDelta, RetryScheduled, ToolCallStarted
+from .model import (
+    Item,
+    Model,
+    ModelReplaced,
+    ModelRequest,
+    PicturesRefused,
+    ReasoningDelta,
+    RetryScheduled,
+    ToolCallStarted,
+)
 from .model_errors import Interrupted, ModelError, StreamMalformed
 
 log = Log(__name__)
+
+_BEFORE_THE_ANSWER = PicturesRefused | ReasoningDelta | ToolCallStarted
 
 LONGEST_RETRY_AFTER = 600.0
 LONGEST_SILENCE = 300.0
@@ -117,7 +128,7 @@ class _Attempts:
                 raise Interrupted(error) from error
             return self._retry_after(error)
         self._last_data_at = trio.current_time()
-        self._has_yielded = self._has_yielded or not isinstance(item, ReasoningDelta | ToolCallStarted)
+        self._has_yielded = self._has_yielded or not isinstance(item, _BEFORE_THE_ANSWER)
         return item
 
     def _retry_after(self, error: ModelError) -> Item:

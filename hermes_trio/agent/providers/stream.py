@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import itertools
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -24,7 +24,7 @@ from ...base.world import World
 from . import sse
 from .endpoint import Body, Endpoint
 from .error_mapping import response_error
-from .model import Item, ReasoningDelta, TextDelta
+from .model import Item, PicturesRefused, ReasoningDelta, TextDelta
 from .model_clients import CONNECT_SECONDS, httpx
 from .model_errors import (
     AnswerTooLong,
@@ -38,6 +38,7 @@ from .model_errors import (
     StreamStale,
 )
 from .model_transport import CHUNKS
+from .refused_pictures import speaks_of_pictures
 
 LONGEST_TEXT = 500_000
 """Maximum characters of text in one answer: as many as the models with the longest answers can write."""
@@ -105,10 +106,13 @@ async def open_answer(
 ) -> AsyncIterator[AsyncIterator[Item]]:
     """Send the request and yield the items of its answer. Raise `ModelError` if there is no answer. A refused
     part of the request is left out if possible, and the request repeated."""
+    known = len(vendor_request.refused)
     response, chunks, read_timeout = await _response(client, endpoint, vendor_request, world)
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     decoder = sse.JsonAnswer() if content_type == "application/json" else sse.Decoder()
-    answer = AnswerStream(chunks, decoder, vendor_request.fold(), endpoint, read_timeout)
+    refused = (said for said in vendor_request.refused[known:] if speaks_of_pictures(said.lower()))
+    before = [PicturesRefused(endpoint.model, said) for said in refused]
+    answer = AnswerStream(chunks, decoder, vendor_request.fold(), endpoint, read_timeout, before)
     try:
         if content_type not in _STREAMS:
             raise NotAModelServer(endpoint, said=f"it sends {content_type}")
@@ -146,7 +150,9 @@ async def _response(
         explanation = await _explanation(chunks, endpoint, read_timeout)
         await _close(response, chunks, 0)
         error = response_error(endpoint, response.status_code, response.headers, explanation, world.now())
-        amended = vendor_request.amend(body, error.said) if isinstance(error, RequestRefused) else None
+        # Servers refuse a picture with any status: as a bad request, an unknown model, an internal error.
+        may_amend = isinstance(error, RequestRefused) or speaks_of_pictures(error.said.lower())
+        amended = vendor_request.amend(body, error.said) if may_amend else None
         if amended is None or amended == body or next(attempts) == _MOST_AMENDMENTS:
             raise error
         vendor_request.refused.append(error.said)
@@ -227,10 +233,12 @@ class AnswerStream:
         fold: AnswerFold,
         endpoint: Endpoint,
         read_timeout: float,
+        before: Sequence[Item] = (),
     ) -> None:
+        """`before` are items that precede those of the stream."""
         self._chunks, self._decoder, self._fold = chunks, decoder, fold
         self._endpoint, self._read_timeout = endpoint, read_timeout
-        self._ready: Iterator[Item] = iter(())
+        self._ready: Iterator[Item] = iter(before)
         self._error: ModelError | None = None
         self._text = self._thought = 0
         """Characters of text and of reasoning that were yielded."""

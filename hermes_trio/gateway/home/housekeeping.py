@@ -3,7 +3,8 @@
 | data | is kept |
 |---|---|
 | run journals, and the questions of their runs | `retention.journal_days` after the run |
-| done messages, and their attachments | `retention.inbox_days` |
+| done messages | `retention.inbox_days` |
+| files that people sent | `retention.files_days` |
 | sent messages | `retention.outbox_days` |
 | the output and the rows of child processes | `retention.spool_days` after their end |
 | the temporary files of a session's commands | `retention.spool_days` after its last command |
@@ -29,6 +30,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -40,6 +42,7 @@ from ...host.processes.leftovers import group_of
 from ...log import Log
 from ...state.rules.retention import Cutoffs, forget_done
 from ...state.tables import processes, turns
+from ...tools.paths import remove_files
 from .open_home import Home
 from .scheduled_backup import back_up_if_due
 
@@ -122,7 +125,7 @@ def _remove_scratch(scratch: Path, used: Collection[str], before: float) -> None
 
 
 async def _forget_files(home: Home, _: Guard | None, runner: Runner) -> None:
-    before = home.world.time() - home.config.retention.inbox_days * DAY
+    before = home.world.time() - home.config.retention.files_days * DAY
     await finished(runner, lambda: _remove_files(home.path / "files", before))
 
 
@@ -135,10 +138,11 @@ def _remove_files(files: Path, before: float) -> None:
             session.rmdir()
 
 
-async def _forget_sessions(home: Home, *_: object) -> None:
+async def _forget_sessions(home: Home, _: Guard | None, runner: Runner) -> None:
     gone = await home.store.prune_old_sessions(home.config.retention.session_days)
     for session_id in gone:
         await home.journals.delete_session(session_id)
+        await finished(runner, partial(remove_files, home.path, session_id))
     if gone:
         log.info("old sessions deleted", sessions=len(gone))
 

@@ -18,8 +18,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from ...base.messages import MessageEvent
+from ...base.messages import MessageEvent, StoredFile
 from ...base.world import World
 from ...config.schema import GatewayConfig
 from ...state.db.database import Database
@@ -31,8 +32,9 @@ from ...state.tables.session_entry import SessionEntry
 from ...state.tables.transcript import TranscriptRow
 from ..ending.control import Control
 from ..intake.requests import NoTurnsNow, Posted, StoredRequest, store_request
+from ..turn.attachments import attached, without_notes
 from .api_sessions import API_PLATFORM, reachable_origin, source_of, title_of
-from .gateway_actions import DeliverRequest
+from .gateway_actions import DeliverRequest, KeepFile
 from .operation_errors import OperationRefused
 
 
@@ -56,6 +58,14 @@ class IdempotencyKeyReused(OperationRefused):
 
 
 @dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file of a request, with its content."""
+
+    stored: StoredFile
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ConversationInput:
     """The content of a request: its message, and perhaps the conversation before it."""
 
@@ -64,6 +74,10 @@ class ConversationInput:
     """The conversation before the message; None for the stored one."""
     instructions: str | None = None
     """The system instructions of the conversation."""
+    files: tuple[SentFile, ...] = ()
+    """The files of the message."""
+    earlier_files: tuple[SentFile, ...] = ()
+    """The files of the history, to which its rows refer."""
 
     @property
     def opening(self) -> str:
@@ -106,6 +120,9 @@ class Conversations:
     deliver: DeliverRequest
     created: Callable[[str], None]
     """Called with the id of each new session."""
+    home: Path
+    keep: KeepFile
+    """Stores a file in the directory of a session."""
 
     async def enter(
         self, content: ConversationInput, target: RequestTarget, run_id: str | None = None
@@ -119,10 +136,14 @@ class Conversations:
             self.connected,
             run_id or self.world.new_id(),
             self.world.new_id(),
+            self.home,
         )
         entry, is_new, request = await self.database.write(_store, content, target, terms)
         if is_new:
             self.created(entry.session_id)
+        # The session of the files is known only now. A client that got no answer sends them again.
+        for file in (*content.files, *content.earlier_files):
+            await self.keep(entry.session_id, file.stored, file.data)
         posted = await self.deliver(request)
         is_ours = request.event.source.platform == API_PLATFORM and posted.status != "steered"
         return EnteredMessage(posted, target.session_id or entry.session_id, is_ours)
@@ -154,6 +175,7 @@ class _Terms:
     run_id: str
     other_name: str
     """A name for a session of its own, if the session of the request is busy."""
+    home: Path
 
 
 def _store(
@@ -168,6 +190,7 @@ def _store(
     event = MessageEvent(
         reachable_origin(entry, terms.connected),
         content.text,
+        attachments=tuple(attached(terms.home, entry.session_id, one.stored) for one in content.files),
         idempotency_key=target.key,
         fingerprint=fingerprint,
         run_id=terms.run_id,
@@ -255,7 +278,7 @@ def _texts_by_role(rows: Iterable[TranscriptRow]) -> list[tuple[str, list[str]]]
     """Return the texts of people and of the agent by turns, without blanks."""
     talk: list[tuple[str, list[str]]] = []
     for row in rows:
-        text = "".join(row.content.split())
+        text = "".join((without_notes(row.content) if row.files else row.content).split())
         if row.role not in ("user", "assistant") or not text:
             continue
         if not talk or talk[-1][0] != row.role:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol
 
-from ...base.messages import MessageEvent
+from ...base.messages import MessageEvent, StoredFile
 from ..commands.parse import Command
 from ..intake.requests import Posted, StoredRequest
 from ..turn.open_question import OpenQuestion
@@ -28,6 +28,12 @@ class PostMessage(Protocol):
     async def __call__(
         self, key: str, event: MessageEvent, *, mode: Literal["queue", "steer"] = "queue"
     ) -> Posted: ...
+
+
+class KeepFile(Protocol):
+    """Stores a file that a client sent, in the directory of a session."""
+
+    async def __call__(self, session_id: str, file: StoredFile, data: bytes) -> None: ...
 
 
 class DeliverRequest(Protocol):

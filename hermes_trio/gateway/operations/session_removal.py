@@ -1,11 +1,14 @@
-"""Deleting a session with everything that belongs to it: rows, journals and processes.
+"""Deleting a session with everything that belongs to it: rows, journals, files and processes.
 
 It ends the work of the session first, and touches no other session.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...base.world import World
+from ...host.loop.worker import finished
 from ...journal.writer import Journals
 from ...state.db.database import Database
 from ...state.db.engine import Db
@@ -13,6 +16,7 @@ from ...state.rules import settle
 from ...state.tables import inbox
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome
+from ...tools.paths import remove_files
 from ..home.open_home import Home
 from ..session.work import Work
 
@@ -25,6 +29,8 @@ async def remove_session(home: Home, work: Work, entry: SessionEntry) -> None:
         await work.sessions.turn_ended(entry.session_key)
     await work.background.kill_all_and_wait(entry.session_id)
     await remove_stored(entry.session_id, home.database, home.journals, home.world)
+    with home.worker("files") as runner:
+        await finished(runner, partial(remove_files, home.path, entry.session_id))
 
 
 async def remove_stored(session_id: str, database: Database, journals: Journals, world: World) -> None:

@@ -21,8 +21,9 @@ from pathlib import Path
 
 import trio
 
+from ...agent.providers.pictures import is_picture, prepare
 from ...base.errors import GatewayError
-from ...base.messages import Attachment, AttachmentKind
+from ...base.messages import Attachment, AttachmentKind, StoredFile
 from ...config.remote_section import REMOTE
 from ...host.files.private_files import make_private_dir, open_private
 from ...host.loop.worker import finished
@@ -44,6 +45,8 @@ MOST_OF_A_PICTURE = 10_000_000
 _PICTURES = ("image/png", "image/jpeg", "image/webp")
 _UNUSUAL = re.compile(r"[^\w.-]+")
 _ENDINGS = {"photo": ".jpg", "voice": ".ogg", "audio": ".mp3", "video": ".mp4", "sticker": ".webp"}
+
+_NOTE = "[Sent along: "
 
 log = Log(__name__)
 
@@ -78,7 +81,9 @@ async def _fetch(
     home: Home, connection: Connection, session_id: str, file: Attachment
 ) -> tuple[Attachment, str]:
     """Return the downloaded file and an empty text; or the file unchanged, and why it was not downloaded."""
-    if file.path or file.url or not file.file_id:
+    if file.path:
+        return file, await _prepare(home, Path(file.path))
+    if file.url or not file.file_id:
         return file, ""
     if not connection.adapter.traits.fetches:
         return file, "this platform hands out no files"
@@ -92,7 +97,39 @@ async def _fetch(
     except (GatewayError, OSError) as error:
         log.warning("attachment not downloaded", session=session_id, error=str(error))
         return file, connection.problem(error)
-    return replace(file, path=str(place), size=len(data)), ""
+    return replace(file, path=str(place), size=len(data)), await _prepare(home, place)
+
+
+async def _prepare(home: Home, place: Path) -> str:
+    """Make the copy of a picture that models are shown. Return why they will not see it, or an empty text."""
+    try:
+        with home.worker("files") as runner:
+            return await finished(runner, partial(prepare, place))
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def reference(name: str, mime_type: str | None, data: bytes) -> StoredFile:
+    """Return the reference to a file that a client sent. The same content under the same name is one file."""
+    digest = hashlib.sha256(data).hexdigest()
+    return StoredFile(_name(Attachment("document", name, file_id=digest)), mime_type, len(data))
+
+
+async def keep_upload(home: Home, session_id: str, file: StoredFile, data: bytes) -> None:
+    """Store a file that a client sent, in the directory of this session."""
+    await _store(home, files_of(home.path, session_id) / file.name, data)
+
+
+def attached(home: Path, session_id: str, file: StoredFile) -> Attachment:
+    """Return a stored file as a part of a message."""
+    kind: AttachmentKind = "photo" if is_picture(file.name, file.mime_type) else "document"
+    place = files_of(home, session_id) / file.name
+    return Attachment(kind, shown_name(file.name), file.mime_type, file.size, str(place))
+
+
+def shown_name(stored: str) -> str:
+    """Return the name of a stored file without the digest before it."""
+    return stored.partition("-")[2] or stored
 
 
 async def keep(home: Home, session_id: str, file_id: str, name: str, data: bytes) -> Attachment:
@@ -137,10 +174,11 @@ def _describe(file: Attachment, trouble: str, *, elsewhere: bool = False) -> str
     facts = ", ".join(part for part in (file.mime_type, _size(file.size) if file.size else None) if part)
     what = f"{what} ({facts})" if facts else what
     if file.path and elsewhere:
-        return f"[Sent along: {what}; kept by the gateway, where your commands do not reach it]"
+        return f"{_NOTE}{what}; kept by the gateway, where your commands do not reach it]"
     if file.path or file.url:
-        return f"[Sent along: {what}: {file.path or file.url}]"
-    return f"[Sent along: {what}; not fetched{': ' + trouble if trouble else ''}]"
+        unseen = f"; you cannot see it: {trouble}" if trouble else ""
+        return f"{_NOTE}{what}: {file.path or file.url}{unseen}]"
+    return f"{_NOTE}{what}; not fetched{': ' + trouble if trouble else ''}]"
 
 
 def _with_notes(row: Received, files: Sequence[Attachment], notes: Sequence[str]) -> Received:
@@ -148,6 +186,11 @@ def _with_notes(row: Received, files: Sequence[Attachment], notes: Sequence[str]
     new = [note for note in notes if note not in row.event.text]
     text = "\n".join([row.event.text, *new] if row.event.text else new)
     return replace(row, event=replace(row.event, text=text, attachments=tuple(files)))
+
+
+def without_notes(text: str) -> str:
+    """Return the text of a person without the lines that name the files."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith(_NOTE)).rstrip("\n")
 
 
 def _size(count: int) -> str:

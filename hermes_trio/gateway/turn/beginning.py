@@ -101,7 +101,8 @@ def begin_turn(db: Db, what: Beginning, config: GatewayConfig, world: World) -> 
         turns.note_request(db, turn_id, at)
     inbox.join_turn(db, turn_id, [row.inbox_id for row in rows])
     for row in rows:
-        transcript.append(db, session_id, TranscriptRow("user", row.event.text, row.received_at, turn_id))
+        said = TranscriptRow("user", row.event.text, row.received_at, turn_id, files=row.event.files)
+        transcript.append(db, session_id, said)
     return BegunTurn(entry, run_id, turn_id, history, are_new, is_healed, ended)
 
 

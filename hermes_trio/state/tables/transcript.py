@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ...base.messages import StoredFile
 from ..db.column_text import read_stored, storable
 from ..db.engine import Db
 
@@ -74,6 +75,8 @@ class TranscriptRow:
     id: int | None = None
     opaque: str | None = None
     """Assistant rows: data that the provider wants back with the row; nobody else reads it."""
+    files: tuple[StoredFile, ...] = ()
+    """User rows: the files that the person sent along."""
     marker: str | None = None
     """Set on the row that describes the recovery of a cut answer. Such a row is not stored: it is made from
     the turn and shown where the answer would continue. It is never sent to a model."""
@@ -86,13 +89,14 @@ class TranscriptRow:
 
 _COLUMNS = (
     "role, content, created_at, messages.turn_id, run_id, place, reasoning, tool_calls, finish, "
-    "tool_call_id, tool_name, status, cards, recovered, message_id, opaque"
+    "tool_call_id, tool_name, status, cards, recovered, message_id, opaque, files"
 )
 _calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
+_files = msgspec.json.Decoder(tuple[StoredFile, ...]).decode
 _cards = msgspec.json.Decoder(tuple[ToolCard, ...]).decode
 
 
-def _json(values: tuple[ToolCall, ...] | tuple[ToolCard, ...]) -> str | None:
+def _json(values: tuple[ToolCall, ...] | tuple[ToolCard, ...] | tuple[StoredFile, ...]) -> str | None:
     if not values:
         return None
     try:
@@ -106,6 +110,7 @@ def _message(row: tuple[Any, ...]) -> TranscriptRow:
     values[7] = read_stored(row[7], _calls, "tool_calls", message=row[14]) or ()
     values[12] = read_stored(row[12], _cards, "cards", message=row[14]) or ()
     values[13] = bool(row[13])
+    values[16] = read_stored(row[16], _files, "files", message=row[14]) or ()
     return TranscriptRow(*values)
 
 
@@ -113,8 +118,8 @@ def append(db: Db, session_id: str, row: TranscriptRow) -> None:
     """Add a row at the position given by its turn and place."""
     db.execute(
         "INSERT INTO messages (session_id, turn_id, place, role, content, created_at, reasoning, "
-        "tool_calls, finish, tool_call_id, tool_name, status, cards, recovered, opaque) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "tool_calls, finish, tool_call_id, tool_name, status, cards, recovered, opaque, files) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             session_id,
             row.turn_id,
@@ -131,6 +136,7 @@ def append(db: Db, session_id: str, row: TranscriptRow) -> None:
             _json(row.cards),
             row.recovered,
             row.opaque,
+            _json(row.files),
         ),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ...base.messages import Attachment, AttachmentKind, MessageEvent
+from ...base.messages import Attachment, AttachmentKind, MessageEvent, StoredFile
 from ...base.world import World
 from ...config.schema import GatewayConfig
 from ...gateway.ending.control import Control
@@ -27,6 +28,7 @@ from ...gateway.operations.api_sessions import (
     title_of,
 )
 from ...gateway.operations.gateway_actions import DeliverRequest, PostMessage
+from ...gateway.turn.attachments import attached, shown_name, without_notes
 from ...journal.session_reader import SessionReader
 from ...state.db.database import Database
 from ...state.db.engine import Db
@@ -40,10 +42,11 @@ from .session_lookup import NO_SESSION, id_of, number_of
 
 
 class AttachedFile(msgspec.Struct, frozen=True):
-    """A file of a message."""
+    """A file of a message: one that was sent to the session before, by its `file`, or an address."""
 
-    kind: AttachmentKind
-    url: Annotated[str, Meta(pattern="^https?://", max_length=4096)]
+    kind: AttachmentKind = "document"
+    file: Annotated[str, Meta(pattern=r"^[0-9a-f]{12}-[\w.-]{1,80}$")] | None = None
+    url: Annotated[str, Meta(pattern="^https?://", max_length=4096)] | None = None
     name: str | None = None
     mime_type: str | None = None
 
@@ -71,6 +74,7 @@ class MessageRoutes:
     post: PostMessage
     deliver: DeliverRequest
     changes: ChangeFeed
+    home: Path
 
     async def every(self, request: Request) -> Response:
         """`GET /api/sessions/{id}/messages?after=&limit=`: the messages in order, with the recovered parts of
@@ -108,12 +112,15 @@ class MessageRoutes:
         body = await read_json(request, NewMessage)
         if not body.text.strip() and not body.attachments:
             raise Refusal(400, "no_text", "The message is empty.", "Send a text, or attachments.")
+        if any((one.file is None) == (one.url is None) for one in body.attachments):
+            message = "An attachment has either a `file` or a `url`."
+            raise Refusal(400, "bad_attachment", message, "Send a file to the session first, or an address.")
         session_id = id_of(request)
         found = await self.database.read(sessions.by_id, session_id)
         if found is None:
             if not self.control.takes_turns:
                 raise Draining
-            new = new_session(self.config, self.world, session_id, title_of(body.text))
+            new = new_session(self.config, self.world, session_id, title_of(_opening(body)))
             entry, stored = await self.database.write(self._store_first, body, new)
             posted = await self.deliver(stored, mode=body.mode)
         else:
@@ -134,12 +141,21 @@ class MessageRoutes:
         return MessageEvent(
             reachable_origin(entry, self.connected),
             body.text,
-            attachments=tuple(
-                Attachment(one.kind, name=one.name, mime_type=one.mime_type, url=one.url)
-                for one in body.attachments
-            ),
+            attachments=tuple(self._attachment(one, entry) for one in body.attachments),
             idempotency_key=body.idempotency_key,
         )
+
+    def _attachment(self, one: AttachedFile, entry: SessionEntry) -> Attachment:
+        """Return a part of a message. A stored file belongs to this session."""
+        if one.file is None:
+            return Attachment(one.kind, name=one.name, mime_type=one.mime_type, url=one.url)
+        return attached(self.home, entry.session_id, StoredFile(one.file, one.mime_type))
+
+
+def _opening(body: NewMessage) -> str:
+    """Return the text that a new session is named after: that of its message, or the name of its file."""
+    names = (one.name or shown_name(one.file or "") for one in body.attachments)
+    return body.text.strip() or next(names, "")
 
 
 def _message_id(row: TranscriptRow) -> str:
@@ -164,14 +180,15 @@ def _shown_message(name: str, row: TranscriptRow) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": name,
         "role": row.role,
-        "content": row.content,
+        "content": without_notes(row.content) if row.files else row.content,
         "run_id": row.run_id,
         "created_at": row.created_at,
         "place": row.place,
         "marker": row.marker,
         "type": row.type,
     }
-    more: dict[Literal["tool_calls", "tool_call_id", "tool_name", "status", "cards", "reasoning"], Any] = {
+    more: dict[str, Any] = {
+        "files": row.files,
         "tool_calls": row.tool_calls,
         "tool_call_id": row.tool_call_id,
         "tool_name": row.tool_name,

@@ -161,6 +161,7 @@ def _waiting_message(row: Received, task: TurnHandle | None) -> dict[str, Any]:
         "message_id": str(row.inbox_id),
         "run_id": row.event.run_id,
         "text": row.event.text,
+        "files": row.event.files,
         "received_at": row.received_at,
         "status": status,
     }

@@ -22,7 +22,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...base.errors import GatewayError
 from ...base.events import INTERRUPTED, MessageDelta, RunCompleted, RunFailed, ToolCompleted, ToolStarted
 from ...config.schema import GatewayConfig
-from ...gateway.operations.conversation_entry import ConversationInput, Conversations, EnteredMessage
+from ...gateway.operations.conversation_entry import Conversations, EnteredMessage
 from ...gateway.operations.run_follower import RunFollower, fields_of, follow, follow_from_start
 from ...gateway.operations.run_state import Runs
 from ...journal.broadcast import Subscription
@@ -48,7 +48,7 @@ from ..http.http_errors import (
     read_body,
     refusal_response,
 )
-from .chat_messages import conversation_of, target_of
+from .chat_messages import LONGEST_WITH_PICTURES, conversation_of, target_of
 from .completion_request import completion_asked
 from .run_routes import DONE, STOP_WITHIN
 
@@ -99,11 +99,11 @@ class CompletionRoutes:
         """`POST /v1/chat/completions`: an answer, whole or as a stream. `X-Hermes-Session-Id` continues a
         session with its stored messages; without it the messages of the request are the whole conversation.
         The same request with the same `Idempotency-Key` gets the same answer."""
-        body = await read_body(request)
+        body = await read_body(request, LONGEST_WITH_PICTURES)
         asked, session_id = completion_asked(body), request.headers.get(SESSION)
         target, content = target_of(request, body, session_id), conversation_of(asked.messages)
         if session_id is not None:
-            content = ConversationInput(content.text, None, content.instructions)
+            content = replace(content, history=None, earlier_files=())
         is_stream, comes_again = asked.stream, target.key is not None
         has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
         # A list, from which it is taken: it may hold a long conversation, and the answer lasts a whole turn.

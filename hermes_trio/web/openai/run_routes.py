@@ -7,7 +7,7 @@ may leave and come back. The events have the form that clients of hermes-agent k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -28,7 +28,14 @@ from ...journal.replay import parse_cursor
 from ...state.tables import approvals
 from ..http.event_stream import EventStream, Write, frame
 from ..http.http_errors import NotThere, Refusal, json_response, parsed, read_body, read_json
-from .chat_messages import MOST_MESSAGES, ChatMessage, ChatMessages, conversation_of, target_of
+from .chat_messages import (
+    LONGEST_WITH_PICTURES,
+    MOST_MESSAGES,
+    ChatMessage,
+    ChatMessages,
+    conversation_of,
+    target_of,
+)
 
 DONE = b"data: [DONE]\n\n"
 STOP_WITHIN = 2.0
@@ -83,7 +90,7 @@ class RunRoutes:
     async def begin(self, request: Request) -> Response:
         """`POST /v1/runs` `{input, session_id}`: 202, with the name of a run. The same request with the same
         `Idempotency-Key` returns the same run."""
-        body = await read_body(request)
+        body = await read_body(request, LONGEST_WITH_PICTURES)
         asked = parsed(body, NewRun)
         target = target_of(request, body, asked.session_id)
         if target.session_id is None and target.key is None:
@@ -203,7 +210,9 @@ def _input_of(asked: NewRun) -> ConversationInput:
     content, before = conversation_of(messages, asked.conversation_history), asked.conversation_history
     # A message alone continues the stored conversation; an empty history starts a new one.
     history = content.history if before is not None or content.history else None
-    return ConversationInput(content.text, history, asked.instructions or content.instructions)
+    earlier_files = content.earlier_files if history is not None else ()
+    instructions = asked.instructions or content.instructions
+    return replace(content, history=history, instructions=instructions, earlier_files=earlier_files)
 
 
 def _frame(record: Record) -> bytes:

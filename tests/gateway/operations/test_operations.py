@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 
@@ -25,6 +27,7 @@ from hermes_trio.gateway.operations.conversation_entry import (
 )
 from hermes_trio.gateway.operations.run_state import Runs
 from hermes_trio.gateway.operations.session_removal import remove_session
+from hermes_trio.gateway.turn.attachments import keep_upload
 from hermes_trio.state.tables import sessions
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.state.tables.transcript import TranscriptRow
@@ -50,6 +53,8 @@ def conversations(gateway: RunningGateway, created: list[str]) -> Conversations:
         {("api", "main"), *gateway.chats.connections},
         deliver,
         created.append,
+        gateway.home.path,
+        partial(keep_upload, gateway.home),
     )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,8 @@ from ..earlier_messages import EarlierMessages, decoded
 from ..endpoint import Body, Endpoint
 from ..model import Item, ModelRequest
 from ..model_messages import AssistantMessage, Message, ToolResult
+from ..pictures import EncodedPicture, encoded
+from ..refused_pictures import speaks_of_pictures, without_pictures
 from ..repair import clean
 from ..stream import VendorRequest, open_answer, path
 from .anthropic_answer import THOUGHTS, MessagesFold
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from ..model_clients import httpx
 
 _FORMAT = "messages"
+_PICTURE = "image"
 _VERSION = "2023-06-01"
 _LONGEST_ANSWER = 32_000
 _LONGEST_ANSWER_OF_OLD = 4_096
@@ -80,7 +84,8 @@ def generation(model: str) -> tuple[int, int]:
 
 async def _body(request: ModelRequest, endpoint: Endpoint) -> Body:
     if request.earlier is not None:
-        await request.earlier.encode_in_steps(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
+        encode = partial(_encoded, endpoint, request.files)
+        await request.earlier.encode_in_steps(_FORMAT, endpoint.origin, encode)
     return messages_body(request, endpoint)
 
 
@@ -88,9 +93,9 @@ def messages_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     """Return the request as the JSON body for Anthropic."""
     earlier = request.earlier or EarlierMessages()
     turns: list[Body | msgspec.Raw] = [
-        *earlier.encoded(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
+        *earlier.encoded(_FORMAT, endpoint.origin, partial(_encoded, endpoint, request.files))
     ]
-    turns += _turns(earlier.repaired_rest(request.messages[earlier.count :]), endpoint)
+    turns += _turns(earlier.repaired_rest(request.messages[earlier.count :]), endpoint, request.files)
     version = generation(endpoint.model)
     longest = _LONGEST_ANSWER if version >= (4, 0) else _LONGEST_ANSWER_OF_OLD
     body: Body = {
@@ -135,11 +140,11 @@ def _thinking(request: ModelRequest, version: tuple[int, int], turns: list[Body]
     }
 
 
-def _encoded(endpoint: Endpoint, messages: Sequence[Message]) -> list[msgspec.Raw]:
-    return [msgspec.Raw(msgspec.json.encode(turn)) for turn in _turns(messages, endpoint)]
+def _encoded(endpoint: Endpoint, files: Path | None, messages: Sequence[Message]) -> list[msgspec.Raw]:
+    return [msgspec.Raw(msgspec.json.encode(turn)) for turn in _turns(messages, endpoint, files)]
 
 
-def _turns(messages: Iterable[Message], endpoint: Endpoint) -> list[Body]:
+def _turns(messages: Iterable[Message], endpoint: Endpoint, files: Path | None) -> list[Body]:
     """Return the messages as alternating turns: everything that is not from the model, results included,
     belongs to the user."""
     turns: list[Body] = []
@@ -147,7 +152,7 @@ def _turns(messages: Iterable[Message], endpoint: Endpoint) -> list[Body]:
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
         if not turns or turns[-1]["role"] != role:
             turns.append({"role": role, "content": []})
-        turns[-1]["content"] += _blocks(message, endpoint)
+        turns[-1]["content"] += _blocks(message, endpoint, files)
     return turns
 
 
@@ -160,7 +165,7 @@ def _marked(turns: list[Body | msgspec.Raw]) -> list[Body | msgspec.Raw]:
     return turns
 
 
-def _blocks(message: Message, endpoint: Endpoint) -> list[Body]:
+def _blocks(message: Message, endpoint: Endpoint, files: Path | None) -> list[Body]:
     """Return the content blocks of a message."""
     match message:
         case AssistantMessage():
@@ -168,7 +173,13 @@ def _blocks(message: Message, endpoint: Endpoint) -> list[Body]:
         case ToolResult():
             block: Body = {"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}
             return [{**block, "is_error": True} if message.is_error else block]
-    return [{"type": "text", "text": message.text}]
+    pictures = (encoded(files, picture) for picture in message.pictures)
+    return [*(_picture(one) for one in pictures if one), {"type": "text", "text": message.text}]
+
+
+def _picture(one: EncodedPicture) -> Body:
+    source = {"type": "base64", "media_type": one.mime_type, "data": one.base64}
+    return {"type": _PICTURE, "source": source}
 
 
 def _answer(message: AssistantMessage, endpoint: Endpoint) -> list[Body]:
@@ -208,6 +219,8 @@ def amended(body: Body, said: str) -> Body | None:
     for name in ("temperature", "tool_choice"):
         if name in low and name in body:
             return {key: body[key] for key in body if key != name}
+    if speaks_of_pictures(low):
+        return without_pictures(body, _PICTURE)
     if found := re.search(r"max_tokens: \d+ > (\d+)", low):
         return {**body, "max_tokens": int(found[1])}
     if "thinking" in low and re.search("signature|cannot be modified|bound to|expected", low):

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +17,8 @@ from ..earlier_messages import EarlierMessages, decoded
 from ..endpoint import Body, Endpoint
 from ..model import Item, ModelRequest, ToolSpec
 from ..model_messages import AssistantMessage, Message, ToolResult
+from ..pictures import encoded
+from ..refused_pictures import speaks_of_pictures, without_pictures
 from ..repair import clean
 from ..stream import VendorRequest, open_answer, path
 from .openai_answer import ChatFold
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from ..model_clients import httpx
 
 _FORMAT = "chat completions"
+_PICTURE = "image_url"
 
 
 class ChatCompletions:
@@ -57,7 +61,8 @@ class ChatCompletions:
 
 async def _body(request: ModelRequest, endpoint: Endpoint) -> Body:
     if request.earlier is not None:
-        await request.earlier.encode_in_steps(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
+        encode = partial(_encoded, endpoint, request.files)
+        await request.earlier.encode_in_steps(_FORMAT, endpoint.origin, encode)
     return chat_body(request, endpoint)
 
 
@@ -67,9 +72,9 @@ def chat_body(request: ModelRequest, endpoint: Endpoint) -> Body:
     messages: list[Body | msgspec.Raw] = []
     if request.system.strip():
         messages.append({"role": "system", "content": clean(request.system)})
-    messages += earlier.encoded(_FORMAT, endpoint.origin, partial(_encoded, endpoint))
+    messages += earlier.encoded(_FORMAT, endpoint.origin, partial(_encoded, endpoint, request.files))
     rest = earlier.repaired_rest(request.messages[earlier.count :])
-    messages += (_message(message, endpoint) for message in rest)
+    messages += (_message(message, endpoint, request.files) for message in rest)
     body: Body = {
         "model": endpoint.model,
         "messages": messages,
@@ -95,11 +100,11 @@ def _tool(tool: ToolSpec) -> Body:
     return {"name": tool.name, "description": tool.description, "parameters": tool.schema}
 
 
-def _encoded(endpoint: Endpoint, messages: Sequence[Message]) -> list[msgspec.Raw]:
-    return [msgspec.Raw(msgspec.json.encode(_message(message, endpoint))) for message in messages]
+def _encoded(endpoint: Endpoint, files: Path | None, messages: Sequence[Message]) -> list[msgspec.Raw]:
+    return [msgspec.Raw(msgspec.json.encode(_message(message, endpoint, files))) for message in messages]
 
 
-def _message(message: Message, endpoint: Endpoint) -> Body:
+def _message(message: Message, endpoint: Endpoint, files: Path | None) -> Body:
     """Return a message in OpenAI's format."""
     match message:
         case AssistantMessage():
@@ -119,7 +124,13 @@ def _message(message: Message, endpoint: Endpoint) -> Body:
             return body
         case ToolResult():
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
-    return {"role": "user", "content": message.text}
+    pictures = [
+        {"type": _PICTURE, _PICTURE: {"url": f"data:{one.mime_type};base64,{one.base64}"}}
+        for picture in message.pictures
+        if (one := encoded(files, picture)) is not None
+    ]
+    text = {"type": "text", "text": message.text}
+    return {"role": "user", "content": [*pictures, text] if pictures else message.text}
 
 
 def _opaque(text: str | None, endpoint: Endpoint) -> Body:
@@ -145,6 +156,8 @@ def amended(body: Body, said: str) -> Body | None:
     for name in ("stream_options", "temperature", "tool_choice"):
         if name in said and name in body:
             return {key: body[key] for key in body if key != name}
+    if speaks_of_pictures(said):
+        return without_pictures(body, _PICTURE)
     if "reasoning" in said:
         messages = map(decoded, body["messages"])
         kept = [{key: m[key] for key in m if not key.startswith("reasoning")} for m in messages]

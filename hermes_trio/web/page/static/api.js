@@ -40,6 +40,14 @@ export class Refused extends Error {
   }
 }
 
+/** Return what the gateway says in its refusal. */
+function refusal(status, told, statusText) {
+  // The log-in has expired or was ended, or the key has changed.
+  if (status === 401) askForKey();
+  const { code = "refused", message = statusText, remedy = "" } = told?.error || {};
+  return new Refused(code, message, remedy, status);
+}
+
 async function ask(method, path, body) {
   let answer;
   try {
@@ -51,12 +59,34 @@ async function ask(method, path, body) {
   } catch {
     throw new Refused("unreachable", "The gateway cannot be reached.", "", 0);
   }
-  // The log-in has expired or was ended, or the key has changed.
-  if (answer.status === 401) askForKey();
   const told = await answer.json().catch(() => ({}));
   if (answer.ok) return told;
-  const { code = "refused", message = answer.statusText, remedy = "" } = told.error || {};
-  throw new Refused(code, message, remedy, answer.status);
+  throw refusal(answer.status, told, answer.statusText);
+}
+
+/** Send a file. `progress` is told the part that is sent; `begun` gets the function that ends the sending. */
+export function upload(path, blob, progress, begun) {
+  return new Promise((done, fail) => {
+    // XMLHttpRequest, because fetch does not tell how much was sent.
+    const request = new XMLHttpRequest();
+    request.open("POST", BASE + path);
+    for (const [name, value] of Object.entries(pageHeaders())) request.setRequestHeader(name, value);
+    request.responseType = "json";
+    request.upload.addEventListener("progress", (event) => progress(event.loaded / event.total));
+    request.addEventListener("load", () =>
+      request.status === 201 ? done(request.response) : fail(refusal(request.status, request.response, request.statusText)),
+    );
+    request.addEventListener("error", () => fail(new Refused("unreachable", "The gateway cannot be reached.", "", 0)));
+    begun(() => request.abort());
+    request.send(blob);
+  });
+}
+
+/** Read a file. */
+export async function fetchBlob(path) {
+  const answer = await fetch(BASE + path, { headers: pageHeaders() });
+  if (answer.ok) return answer.blob();
+  throw refusal(answer.status, await answer.json().catch(() => ({})), answer.statusText);
 }
 
 export const get = (path) => ask("GET", path);

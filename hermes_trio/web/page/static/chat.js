@@ -114,10 +114,10 @@ function wanted() {
   if (turns.length && !store.sessions.get(store.open)?.ended_at) turns.at(-1).isLast = !waiting.length && !unsent.length;
   for (const one of waiting) {
     const note = one.status === "started" ? null : one.status === "steered" ? STEERED : QUEUED;
-    items.push(said(`w${one.message_id}`, one.text, note, false));
+    items.push(said(`w${one.message_id}`, one, note, false));
     if (one.status === "started" && !busy) items.push(beginning(one));
   }
-  for (const one of unsent) items.push(said(`o${one.key}`, one.text, noteOf(one), one.state !== "failed"));
+  for (const one of unsent) items.push(said(`o${one.key}`, one, noteOf(one), one.state !== "failed"));
   for (const one of store.asks) items.push({ key: `a${one.id}`, ask: one, make: () => new Ask(one) });
   if (store.told) items.push(told(store.told));
   return items;
@@ -129,7 +129,7 @@ function told({ key, text, reply }) {
   return { key, make: () => ({ element: h("div", { class: "turn" }, new Said({ text }).element, note()), update() {} }) };
 }
 
-const said = (key, text, note, pending) => ({ key, text, note, pending, make: () => wrapped(new Said({ text, note, pending })) });
+const said = (key, { text, files }, note, pending) => ({ key, text, files, note, pending, make: () => wrapped(new Said({ text, files, note, pending })) });
 
 function wrapped(view) {
   return { element: h("div", { class: "turn" }, view.element), update: (item) => view.update(item) };

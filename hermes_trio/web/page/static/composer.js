@@ -3,6 +3,7 @@
 import { newId, post } from "./api.js";
 import { $, BASE, announce, keep } from "./dom.js";
 import { answerAsk, toEnd } from "./chat.js";
+import { chooseStored, comingSession, hasFiles, isSending, takeFiles } from "./files.js";
 import { obeyMenuKey } from "./menu.js";
 import { say } from "./outbox.js";
 import { forgetEdited } from "./repeat.js";
@@ -48,7 +49,7 @@ export async function stop() {
 async function send() {
   const text = field.value.trim();
   const session = store.open;
-  if (!text || store.sessions.get(session)?.ended_at) return;
+  if (!(text || hasFiles()) || isSending() || store.sessions.get(session)?.ended_at) return;
   const edits = store.editing?.session === session;
   set("");
   store.told = null;
@@ -62,9 +63,9 @@ async function send() {
     }
     return message(session, text, "queue");
   }
-  if (text.startsWith("/") && (await obeyed(session, text))) return;
+  if (text.startsWith("/") && !hasFiles() && (await obeyed(session, text))) return;
   const ask = question();
-  if (ask) {
+  if (ask && !hasFiles()) {
     try {
       await answerAsk(ask, text);
       return;
@@ -84,10 +85,10 @@ async function send() {
 
 function message(session, text, mode) {
   if (session) {
-    say(session, text, { mode });
+    say(session, text, { mode, files: takeFiles() });
   } else {
-    const made = newId();
-    say(made, text, { isNew: true });
+    const made = comingSession();
+    say(made, text, { isNew: true, files: takeFiles() });
     location.hash = made;
   }
   toEnd();
@@ -146,6 +147,7 @@ function draw() {
   if (store.editing && !store.editing.isShown) {
     store.editing.isShown = true;
     set(store.editing.text);
+    chooseStored(store.editing.files);
     field.focus();
     hint("This replaces your last message and its answer. Esc keeps them.");
   }
@@ -156,7 +158,8 @@ function draw() {
   $("stop").hidden = !busy;
   $("stop").disabled = stopping === store.open && Boolean(stopping);
   $("mode").hidden = !busy || Boolean(question()) || !field.value;
-  $("send").disabled = ended || !field.value.trim();
+  $("attach").disabled = ended;
+  $("send").disabled = ended || isSending() || !(field.value.trim() || hasFiles());
   field.placeholder = ended
     ? "This conversation has ended"
     : question()
@@ -183,6 +186,7 @@ export function leaveEditing() {
   if (!store.editing) return false;
   store.editing = null;
   set("");
+  takeFiles();
   hint("");
   return true;
 }

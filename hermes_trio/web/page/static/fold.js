@@ -59,8 +59,8 @@ function addRow(turn, row) {
   turn.place = Math.max(turn.place, row.place ?? 0);
   const { parts } = turn;
   if (row.role === "user") {
-    if (parts.length) parts.push({ kind: "user", key: `u${row.id}`, text: row.content });
-    else turn.users.push({ key: `u${row.id}`, text: row.content, at: row.created_at });
+    if (parts.length) parts.push({ kind: "user", key: `u${row.id}`, text: row.content, files: row.files });
+    else turn.users.push({ key: `u${row.id}`, text: row.content, files: row.files, at: row.created_at });
   } else if (row.role === "tool") {
     const part = parts.find((one) => one.kind === "tool" && one.id === row.tool_call_id) ?? addTool(parts, row.tool_call_id, row.tool_name);
     Object.assign(part, { result: row.content, status: row.status || "ok" });

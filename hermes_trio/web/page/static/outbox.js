@@ -28,8 +28,8 @@ function note(entry) {
 export const outbox = () => entries;
 
 /** Send a message to a session. The gateway creates a new session for it. */
-export function say(session, text, { mode = "queue", isNew = false } = {}) {
-  const entry = { key: newId(), at: Date.now(), session, text, mode, isNew, state: "sending", problem: "" };
+export function say(session, text, { mode = "queue", isNew = false, files = [] } = {}) {
+  const entry = { key: newId(), at: Date.now(), session, text, files, mode, isNew, state: "sending", problem: "" };
   entries.push(entry);
   if (isNew) store.coming.add(session);
   note(entry);
@@ -60,8 +60,9 @@ export async function flush(again = false) {
 async function send(entry) {
   const path = `/api/sessions/${encodeURIComponent(entry.session)}`;
   try {
-    const { text, mode, key } = entry;
-    const posted = await post(`${path}/messages`, { text, mode, idempotency_key: key });
+    const { text, mode, key, files = [] } = entry;
+    const attachments = files.map(({ name, mime_type }) => ({ file: name, mime_type }));
+    const posted = await post(`${path}/messages`, { text, mode, attachments, idempotency_key: key });
     store.coming.delete(entry.session);
     Object.assign(entry, { state: "sent", message: posted.message_id, run: posted.run_id, reads: store.reads });
     if (posted.status === "steered") entry.run = null;

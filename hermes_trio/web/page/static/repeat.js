@@ -12,8 +12,8 @@ const remove = (session, text) =>
 const retry = () => remove(store.open, "/retry");
 
 /** Put the last message into the field. Nothing is forgotten before the new text is sent. */
-function edit(text) {
-  store.editing = { session: store.open, text };
+function edit(text, files) {
+  store.editing = { session: store.open, text, files };
   changed("chat");
 }
 
@@ -27,10 +27,11 @@ export async function forgetEdited() {
 /** Return the buttons for the last turn of a session: none for one that a message can no longer follow. */
 export function repeatButtons(turn) {
   if (!turn.isLast || turn.running || !turn.users.length) return [];
-  const text = turn.users.map((one) => one.text).join("\n\n");
+  const text = turn.users.map((one) => one.text).filter(Boolean).join("\n\n");
+  const files = turn.users.flatMap((one) => one.files ?? []);
   return [
     button("retry", "Retry", "Answer this message again", retry),
-    button("pencil", "Edit", "Change your message, and get another answer", () => edit(text)),
+    button("pencil", "Edit", "Change your message, and get another answer", () => edit(text, files)),
   ];
 }
 

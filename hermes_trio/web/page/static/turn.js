@@ -1,6 +1,7 @@
 // The elements of a turn: the messages, thoughts, tools, the answer, and how the turn ended.
 
 import { copyButton, h, icon, reconcile } from "./dom.js";
+import { shownFiles } from "./files.js";
 import { waitsFor } from "./fold.js";
 import { codeBlock, Markdown } from "./markdown.js";
 import { repeatButtons } from "./repeat.js";
@@ -11,13 +12,18 @@ import { exact, brief, span } from "./time.js";
 export class Said {
   constructor(item) {
     this.text = h("div", { class: "bubble" });
+    this.files = h("div", { class: "files" });
     this.note = h("div", { class: "said-note" });
-    this.element = h("div", { class: "said" }, h("span", { class: "hidden-label" }, "You said:"), this.text, this.note);
+    this.element = h("div", { class: "said" }, h("span", { class: "hidden-label" }, "You said:"), this.files, this.text, this.note);
     this.update(item);
   }
 
-  update({ text, note = null, pending = false }) {
+  update({ text, files = [], note = null, pending = false }) {
     if (this.text.textContent !== text) this.text.textContent = text;
+    this.text.hidden = !text && files.length > 0;
+    const names = files.map((file) => file.name).join("/");
+    if (this.names !== names) this.files.replaceChildren(...shownFiles(store.open, files));
+    this.names = names;
     this.element.classList.toggle("pending", pending);
     if (this.shown === note?.key) return;
     this.shown = note?.key;
