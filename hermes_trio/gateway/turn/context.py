@@ -85,18 +85,16 @@ class TurnContext:
         """True once a request went to a model. A cut before that interrupts no work."""
         self._answer_pieces, self._thought_pieces = SecretStream(home.secrets), SecretStream(home.secrets)
         self._active_at = trio.current_time()
-        self.patience = trio.CancelScope()
-        """Cancelled after `agent.gateway_timeout` seconds without activity."""
         self.active()
 
     # --- activity ---
 
     def active(self) -> None:
-        """Restart the clock of inactivity."""
+        """Restart the clock of inactivity, which ends the turn after `agent.gateway_timeout` seconds."""
         self._active_at = trio.current_time()
         limit = self._home.config.agent.gateway_timeout
         if limit and not self._handle.questions:
-            self.patience.deadline = self._active_at + limit
+            self._handle.scope.deadline = self._active_at + limit
 
     @property
     def active_at(self) -> float:

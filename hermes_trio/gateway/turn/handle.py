@@ -33,7 +33,9 @@ class TurnHandle:
     """True once its end is stored. Its task may go on for a moment, and nothing can interrupt it any more."""
     began: float = field(default_factory=trio.current_time)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    ended_by: Outcome = Outcome.STOPPED
+    """Ends the agent and everything about it. Its deadline is the limit of inactivity."""
+    ended_by: Outcome = Outcome.TIMED_OUT
+    """Outcome of the turn if that scope is cancelled."""
     questions: list[OpenQuestion] = field(default_factory=list)
     """Questions that wait for a person's answer, oldest first."""
     steered: list[int] = field(default_factory=list)

@@ -41,7 +41,6 @@ class AskingTurn(Protocol):
 
     run_id: str
     turn_id: int
-    patience: trio.CancelScope
 
     @property
     def session_id(self) -> str: ...
@@ -103,7 +102,7 @@ class Asker:
     async def _wait(self, question: OpenQuestion, event: Event, chat: Chat, within: float) -> None:
         """Show a stored question, and wait until it is answered or its time is over."""
         self.handle.questions.append(question)
-        self.turn.patience.deadline = math.inf
+        self.handle.scope.deadline = math.inf
         try:
             await self.turn.emit(event)
             self.chats.lane(chat).deliver()

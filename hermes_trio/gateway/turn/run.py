@@ -1,8 +1,8 @@
 """The run of a turn, and the nursery that holds everything about it.
 
-Inside the run's journal is a nursery. In it run the agent, the typing sign, the "still working" notices and
-the watch over inactivity. When the agent has finished, a person stops it, or the gateway ends, the nursery is
-left, and all of them have ended: no work goes on after a turn.
+Inside the run's journal is a nursery. In it run the agent and the signs of progress. When the agent has
+finished, a person stops it, it was inactive for too long, or the gateway ends, the nursery is left, and all
+of them have ended: no work goes on after a turn.
 
 Every event is in the run journal before it is shown. The end of a turn is one transaction; the last record of
 the journal follows it. A turn that the gateway cuts stores its end under a shield with a deadline.
@@ -40,7 +40,7 @@ from .context import TurnContext
 from .handle import TurnHandle
 from .history_cache import MOST_BYTES, CachedHistory, extended, stored_history
 from .outcome import StoredEnd, last_event, settlement_of, store_outcome
-from .progress import show_still_working, show_typing, warn_of_inactivity
+from .progress import show_progress
 from .system_notes import prompt_of
 from .turn_run import TurnRun
 
@@ -86,7 +86,7 @@ class Turns:
                         await self._answer(run, turn)
                         nursery.cancel_scope.cancel(reason="the agent has finished")
                 if handle.scope.cancelled_caught:
-                    run.outcome = handle.ended_by
+                    self._note_how_ended(run)
                 if run.stream is not None:
                     run.stream.close()
                 assert turn is not None  # noqa: S101 - it is set before the first checkpoint of the block
@@ -100,8 +100,10 @@ class Turns:
                 # Not `except Cancelled`: out of a nursery cancellation comes in groups.
                 if not ended:
                     if not agent_left and run.outcome is not Outcome.ANSWERED:
+                        run.outcome = Outcome.CUT
                         # A turn that was stopped and still cleans up was not cut: the first end counts.
-                        run.outcome = handle.ended_by if handle.scope.cancel_called else Outcome.CUT
+                        if handle.scope.cancel_called:
+                            self._note_how_ended(run)
                     deadline = self.shutdown.last_words_deadline()
                     with trio.CancelScope(deadline=deadline, shield=True) as last_words:
                         await self._end(run, turn, journal)
@@ -220,42 +222,39 @@ class Turns:
         )
 
     def _show_progress(self, run: TurnRun, turn: TurnContext, nursery: trio.Nursery) -> None:
-        """Start the tasks that show a person that the turn runs, unless they read its events anyway."""
+        """Start the task that shows a person that the turn runs, unless they read its events anyway."""
         if run.chat is None or run.connection is None or run.connection.adapter.traits.shows_transcript:
             return
-        agent = self.home.config.agent
-        place = run.chat, run.thread_id
         if run.stream is not None and run.stream.draft:
             self.chats.lane(run.chat).show(run.stream, "")  # a person can stop it before its first words
-        if run.connection.adapter.traits.typing:
-            nursery.start_soon(show_typing, self.chats, run.connection, run.handle, *place)
-        every = agent.gateway_notify_interval
-        nursery.start_soon(partial(show_still_working, self.chats, run.handle, *place, every=every))
-        nursery.start_soon(partial(warn_of_inactivity, self.chats, turn, *place, agent=agent))
+        place, agent = (run.chat, run.thread_id), self.home.config.agent
+        nursery.start_soon(show_progress, self.chats, run.connection, run.handle, turn, *place, agent)
 
     async def _answer(self, run: TurnRun, turn: TurnContext) -> None:
         """Call the agent, and note its answer or how it failed."""
-        with turn.patience:
-            try:
-                run.answer = await turn.finish(await self.agent(turn))
-                run.outcome = Outcome.ANSWERED
-            except* (Exception, SystemExit) as raised:
-                # Any error of an agent is the end of its turn, told to the person, and no more. An error
-                # raised while the agent is cancelled comes with the Cancelled of other tasks in one group;
-                # that goes on.
-                error = _single(raised)
-                if isinstance(error, ModelError):
-                    run.refusal = error
-                log.warning(
-                    "agent failed", run=run.run_id, error=error_text(error), exc_info=not is_expected(error)
-                )
-                run.outcome, run.trouble = Outcome.FAILED, texts.failed(error, self.home.masking)
-                for cause in causes(error):
-                    # The frames that it passed refer to it: they would stay until the garbage collector runs.
-                    cause.__traceback__ = None
-        if turn.patience.cancelled_caught:
-            limit = self.home.config.agent.gateway_timeout
-            run.outcome, run.trouble = Outcome.TIMED_OUT, texts.timed_out(limit)
+        try:
+            run.answer = await turn.finish(await self.agent(turn))
+            run.outcome = Outcome.ANSWERED
+        except* (Exception, SystemExit) as raised:
+            # Any error of an agent is the end of its turn, told to the person, and no more. An error
+            # raised while the agent is cancelled comes with the Cancelled of other tasks in one group;
+            # that goes on.
+            error = _single(raised)
+            if isinstance(error, ModelError):
+                run.refusal = error
+            log.warning(
+                "agent failed", run=run.run_id, error=error_text(error), exc_info=not is_expected(error)
+            )
+            run.outcome, run.trouble = Outcome.FAILED, texts.failed(error, self.home.masking)
+            for cause in causes(error):
+                # The frames that it passed refer to it: they would stay until the garbage collector runs.
+                cause.__traceback__ = None
+
+    def _note_how_ended(self, run: TurnRun) -> None:
+        """Note how a turn ended whose scope was cancelled."""
+        run.outcome = run.handle.ended_by
+        if run.outcome is Outcome.TIMED_OUT:
+            run.trouble = texts.timed_out(self.home.config.agent.gateway_timeout)
 
     async def _end_when_stored(self, run: TurnRun, turn: TurnContext, journal: RunWriter) -> StoredEnd:
         """End a turn; retry while the disk is full, so that the answer is not lost."""

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from hermes_trio.cli.subcommands.run_command import keep_armed
+from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.serve import serve
@@ -19,7 +20,7 @@ from hermes_trio.gateway.turn.agent_function import Agent
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.home.state_file import read_status
 from hermes_trio.testing import Script
-from tests.stage import Stage
+from tests.stage import Stage, everyone
 
 ENDED_BY = {"/stop": "stopped", "/new": "reset", "another thing": "superseded"}
 
@@ -42,6 +43,21 @@ async def test_a_turn_ended_by_a_person_is_not_cut_by_a_stop_during_its_cleanup(
         assert db.execute("SELECT outcome FROM turns ORDER BY turn_id LIMIT 1").fetchall() == [
             (ENDED_BY[how],)
         ]
+
+
+async def test_a_turn_that_timed_out_is_not_cut_by_a_stop_during_its_cleanup(stage: Stage) -> None:
+    stage.config = everyone(AgentConfig(gateway_timeout=10, gateway_timeout_warning=0))
+    stage.agent.on("work", Script().says("I begin.").hangs(resists=2))
+    async with stage.life() as gateway:
+        await stage.says("work")
+        await trio.sleep(11)
+        gateway.stop(grace=0)
+    async with stage.life():
+        await trio.sleep(5)
+        assert [said for said, _ in stage.agent.began] == ["work"], "the turn is not resumed"
+        assert [turn.outcome for turn in stage.turns()] == ["timed_out"]
+        told = stage.platform.chat("42").texts
+        assert any("agent.gateway_timeout" in text for text in told), "the person is told why"
 
 
 @pytest.mark.sqlite
