@@ -46,9 +46,10 @@ hosted: .venv/tests
 	$(BIN)/python -m pytest -q -m "$(QUICK)" --host asyncio -n $(WORKERS) $(HOSTED)
 	$(BIN)/python -m pytest -q -m "$(QUICK)" --host uvloop -n $(WORKERS) tests/cases
 
-# The laws of the store on its second engine; skipped where PostgreSQL is not installed.
+# The laws of the store on its second engine, and stories of gateways; skipped where PostgreSQL is not installed.
 postgres: .venv/tests
-	$(BIN)/python -m pytest -m "not soak" --engine postgres -n $(WORKERS) tests/state tests/journal
+	$(BIN)/python -m pytest -m "not soak" --engine postgres -n $(WORKERS) tests/state tests/journal \
+		tests/gateway/nodes/test_two_gateways.py tests/gateway/faults/test_lost_connections.py
 
 # The adapter of Matrix with a real home server, Synapse, in an environment of its own.
 synapse: .venv/tests .venv/synapse

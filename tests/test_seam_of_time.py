@@ -37,6 +37,7 @@ ALLOWED = {
     "hermes_trio/base/world.py": {"datetime.datetime.now", "random.random", "uuid.uuid4"},  # the seam itself
     "hermes_trio/cli/home_commands/logs_command.py": {"time.sleep"},
     "hermes_trio/cli/subcommands/drain_command.py": COMMAND,
+    "hermes_trio/cli/subcommands/nodes_command.py": {"time.sleep"},
     "hermes_trio/cli/subcommands/restart_command.py": COMMAND,
     "hermes_trio/cli/subcommands/status_command.py": COMMAND,
     "hermes_trio/cli/subcommands/stop_command.py": {"time.sleep"},

@@ -27,6 +27,7 @@ _COMMANDS = {
     "stop": "Stop the gateway, and wait until it has stopped.",
     "restart": "Restart the gateway, and wait until it is back.",
     "status": "Print the state of the gateway.",
+    "nodes": "Print the gateways that share the database, and which of them live.",
     "link": "Print a new log-in link for the page.",
     "drain": "Begin no new turns, and let running ones end, for example before maintenance.",
     "pairing": "Approve people who ask to talk to the agent, and revoke approvals.",

@@ -96,6 +96,8 @@ async def hold_role(home: Home, role: str) -> None:
     """Wait until this gateway has a role. It keeps it until its life is over."""
     if home.owner is None:
         return
-    # No event says it: another process leaves the role.
-    while not await home.database.write(chats.take_role, role, home.owner):  # noqa: ASYNC110
-        await trio.sleep(LOOK_EVERY)
+    while True:
+        holder = await home.database.read(chats.holder_of, role)
+        if holder in (None, home.owner) and await home.database.write(chats.take_role, role, home.owner):
+            return
+        await trio.sleep(LOOK_EVERY)  # no event says it: another process leaves the role

@@ -13,7 +13,7 @@ from ...base.messages import SessionSource
 from ...log import Log
 from ...state.db.engine import Db
 from ...state.rules import settle
-from ...state.rules.ownership import OwnWork, own_work
+from ...state.rules.ownership import OwnWork, adopt, own_work
 from ...state.tables import inbox, outbox, sessions, turns
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import Outcome, TurnRow
@@ -57,9 +57,12 @@ class CatchUp:
     async def take_up(self, connection: Connection, owner: str, known: Collection[str]) -> OwnWork:
         """Take up the work in the chats of this gateway on an account, and in those that are nobody's. Return
         them. Cut turns are resumed in chats that are not `known`."""
-        work = await self.home.database.write(own_work, owner, *connection.address)
+        database, address = self.home.database, connection.address
+        work = await database.read(own_work, owner, *address)
+        if work.free:
+            work = await database.write(adopt, owner, *address)
         for chat_id in work.owed:
-            self.chats.lane(Chat(*connection.address, chat_id)).deliver()
+            self.chats.lane(Chat(*address, chat_id)).deliver()
         for entry, origin in await self._marked(connection) if work.chats - set(known) else ():
             if origin.chat_id in work.chats and origin.chat_id not in known:
                 await self._resume(entry, origin)

@@ -27,6 +27,33 @@ class OwnWork:
     """Keys of sessions with waiting messages."""
     owed: tuple[str, ...]
     """Chats with open deliveries."""
+    free: frozenset[str] = frozenset()
+    """Chats that are nobody's and have work: to be adopted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A life that goes on, as far as anybody knows, and what it has."""
+
+    node: str
+    life: str
+    beat: int
+    begun_at: float
+    chats: int
+    """The number of its chats."""
+    roles: tuple[str, ...]
+
+
+def node_states(db: Db) -> list[NodeState]:
+    """Return the lives that are not over, in the order of their nodes."""
+    query = (
+        "SELECT node, life, beat, begun_at, (SELECT count(*) FROM chats WHERE chats.life = lives.life) "
+        "FROM lives WHERE over_at IS NULL ORDER BY node, begun_at"
+    )
+    return [
+        NodeState(node, life, beat, begun_at, owned, chats.roles_of(db, life))
+        for node, life, beat, begun_at, owned in db.execute(query).fetchall()
+    ]
 
 
 def tell_owner(db: Db, life: str, event: MessageEvent, *, session_key: str, own_key: str, at: float) -> bool:
@@ -45,21 +72,28 @@ def tell_owner(db: Db, life: str, event: MessageEvent, *, session_key: str, own_
 
 
 def own_work(db: Db, life: str, platform: str, account: str) -> OwnWork:
-    """Adopt the chats of an account that are nobody's and have work, and return the work in all own ones."""
+    """Return the work in the chats of a life on an account."""
     place = platform, account
     told, waiting = inbox.told(db, *place), inbox.waiting_chats(db, *place)
     owed = outbox.waiting_chats(db, *place)
     marked = [chat[2] for entry in sessions.marked(db) if (chat := _chat_of(entry)) and chat[:2] == place]
-    own = chats.of_life(db, life, *place)
-    for chat_id in {*(row.event.source.chat_id for row in told), *waiting.values(), *owed, *marked} - own:
-        if chats.claim(db, life, *place, chat_id) == life:
-            own.add(chat_id)
+    owners = chats.owners(db, *place)
+    own = {chat_id for chat_id, owner in owners.items() if owner == life}
+    waits = {*(row.event.source.chat_id for row in told), *waiting.values(), *owed, *marked}
     return OwnWork(
         frozenset(own),
         tuple(row for row in told if row.event.source.chat_id in own),
         tuple(key for key, chat_id in waiting.items() if chat_id in own),
         tuple(chat_id for chat_id in owed if chat_id in own),
+        frozenset(waits - owners.keys()),
     )
+
+
+def adopt(db: Db, life: str, platform: str, account: str) -> OwnWork:
+    """Adopt the chats of an account that are nobody's and have work, and return the work in all own ones."""
+    for chat_id in own_work(db, life, platform, account).free:
+        chats.claim(db, life, platform, account, chat_id)
+    return own_work(db, life, platform, account)
 
 
 def give_chat(db: Db, life: str, to: str, platform: str, account: str, chat_id: str) -> bool:

@@ -29,10 +29,10 @@ def owner_of(db: Db, platform: str, account: str, chat_id: str) -> str | None:
     return row[0] if row else None
 
 
-def of_life(db: Db, life: str, platform: str, account: str) -> set[str]:
-    """Return the chats of a life on this account."""
-    query = "SELECT chat_id FROM chats WHERE life = ? AND platform = ? AND account = ?"
-    return {chat_id for (chat_id,) in db.execute(query, (life, platform, account))}
+def owners(db: Db, platform: str, account: str) -> dict[str, str]:
+    """Return the life that owns it for each owned chat on this account."""
+    query = "SELECT chat_id, life FROM chats WHERE platform = ? AND account = ?"
+    return dict(db.execute(query, (platform, account)).fetchall())
 
 
 def give(db: Db, life: str, to: str, platform: str, account: str, chat_id: str) -> bool:
@@ -44,11 +44,22 @@ def give(db: Db, life: str, to: str, platform: str, account: str, chat_id: str) 
     return db.execute(gives, (to, platform, account, chat_id, life, to)).rowcount == 1
 
 
+def roles_of(db: Db, life: str) -> tuple[str, ...]:
+    """Return the roles of a life."""
+    query = "SELECT role FROM roles WHERE life = ? ORDER BY role"
+    return tuple(role for (role,) in db.execute(query, (life,)))
+
+
+def holder_of(db: Db, role: str) -> str | None:
+    """Return the life that has a role; None for nobody."""
+    row = db.execute("SELECT life FROM roles WHERE role = ?", (role,)).fetchone()
+    return row[0] if row else None
+
+
 def take_role(db: Db, role: str, life: str) -> bool:
     """Take a role that is nobody's. Return True if the life has it now."""
     db.execute("INSERT INTO roles VALUES (?, ?) ON CONFLICT DO NOTHING", (role, life))
-    row = db.execute("SELECT life FROM roles WHERE role = ?", (role,)).fetchone()
-    return bool(row and row[0] == life)
+    return holder_of(db, role) == life
 
 
 def free(db: Db) -> None:

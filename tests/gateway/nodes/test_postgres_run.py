@@ -73,6 +73,28 @@ async def test_a_turn_that_was_cut_by_a_kill_is_resumed(home: Path, server: Post
     assert len(model.requests) == 3
 
 
+async def test_a_crash_of_the_server_loses_and_doubles_nothing(home: Path, server: PostgresServer) -> None:
+    async with open_loopback() as platform, open_model_server() as model:
+        use(home, server.url(), port=platform.port, model=model.openai_url)
+        model.answers(Reply().says("One.").pauses(1))
+        model.otherwise = Reply().says("Two.")
+        async with living(home) as life:
+            await life.up()
+            platform.post("first", chat="1")
+            await model.until(lambda: len(model.requests) == 1)
+            server.stop("immediate")
+            platform.post("second", chat="2")
+            server.start()
+            await platform.until(lambda: bool(platform.chat("2").texts))
+            await platform.until(lambda: platform.chat("1").texts == ["One."])
+            assert platform.chat("2").texts == ["Two."]
+            await hermes("stop", environ=environment(home))
+            assert await life.ended() == 0
+    assert len(model.requests) == 2
+    log = (home / "logs" / "gateway.log").read_text()
+    assert "connected to the database again" in log
+
+
 @pytest.fixture
 def with_password(server: PostgresServer) -> Iterator[PostgresServer]:
     """The server, with a user `kim` that needs the password `correct-horse`."""

@@ -10,7 +10,7 @@ import pytest
 from hermes_trio.base.errors import ForeignChat
 from hermes_trio.base.messages import MessageEvent
 from hermes_trio.state.db.engine import Db
-from hermes_trio.state.rules.ownership import OwnWork, check_owner, give_chat, own_work, tell_owner
+from hermes_trio.state.rules.ownership import OwnWork, adopt, check_owner, give_chat, own_work, tell_owner
 from hermes_trio.state.tables import chats, inbox, lives, outbox
 from hermes_trio.state.tables.session_entry import Mark
 from tests.state.rows import KEY, KIM, NOON, session, to_chat, turn
@@ -74,7 +74,9 @@ def test_work_of_a_life_that_is_over_is_adopted_and_work_of_others_is_not(db: Db
     outbox.owe(db, to_chat("answer"), NOON)
     assert own_work(db, "two", *PLACE) == OwnWork(frozenset(), (), (), ())
     over(db, "one")
-    assert own_work(db, "two", *PLACE).chats == {"42"}
+    assert own_work(db, "two", *PLACE).free == {"42"}
+    assert chats.owner_of(db, *CHAT) is None, "a look changes nothing"
+    assert adopt(db, "two", *PLACE).chats == {"42"}
     assert own_work(db, "two", *PLACE).owed == ("42",)
     assert chats.owner_of(db, *CHAT) == "two"
 
@@ -83,7 +85,7 @@ def test_a_message_in_a_chat_with_a_cut_turn_waits_until_the_chat_is_adopted(db:
     session(db, mark=Mark("resume_pending", "crash", NOON))
     assert tell(db, "one")
     assert chats.owner_of(db, *CHAT) is None
-    assert [row.event.text for row in own_work(db, "two", *PLACE).told] == ["hello"]
+    assert [row.event.text for row in adopt(db, "two", *PLACE).told] == ["hello"]
     assert tell(db, "two", message_id="m2"), "it owns the chat, and resumes the turn first"
     turn(db, life="two")
     assert not tell(db, "two", message_id="m3"), "the turn runs"
@@ -92,7 +94,7 @@ def test_a_message_in_a_chat_with_a_cut_turn_waits_until_the_chat_is_adopted(db:
 def test_a_chat_without_work_is_adopted_by_nobody(db: Db) -> None:
     chats.claim(db, "one", *CHAT)
     over(db, "one")
-    assert own_work(db, "two", *PLACE).chats == frozenset()
+    assert adopt(db, "two", *PLACE).chats == frozenset()
 
 
 def test_a_chat_is_given_away_when_nothing_is_under_way(db: Db) -> None:
@@ -137,5 +139,5 @@ def test_a_role_has_one_life_until_that_is_over(db: Db) -> None:
 def test_chats_of_another_account_are_left_alone(db: Db) -> None:
     other = replace(KIM, account="other")
     inbox.store(db, MessageEvent(other, "hi", message_id="m"), session_key=KEY, own_key="o", at=NOON)
-    assert own_work(db, "one", *PLACE).chats == frozenset()
-    assert own_work(db, "one", KIM.platform, "other").chats == {"42"}
+    assert adopt(db, "one", *PLACE).chats == frozenset()
+    assert adopt(db, "one", KIM.platform, "other").chats == {"42"}
