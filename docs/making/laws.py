@@ -8,6 +8,7 @@ from dataclasses import replace
 from hermes_platforms.discord.discord_link import TRAITS as DISCORD
 from hermes_platforms.irc.irc_link import TRAITS as IRC
 from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
+from hermes_platforms.slack.slack_link import TRAITS as SLACK
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_trio.testing.laws import matrix
 
@@ -29,6 +30,7 @@ def laws() -> Iterator[str]:
         "Telegram": replace(TELEGRAM, reacts=True),
         "Discord": replace(DISCORD, reacts=True),
         "Matrix": replace(MATRIX, reacts=True),
+        "Slack": replace(SLACK, reacts=True),
         "IRC": IRC,
     }
     yield from matrix.table({name: matrix.promised(traits) for name, traits in shown.items()})

@@ -18,6 +18,9 @@ from hermes_platforms.irc.adapter import IrcAdapter
 from hermes_platforms.irc.testing import MODERN, OLD, open_irc_server
 from hermes_platforms.matrix.adapter import MatrixAdapter
 from hermes_platforms.matrix.testing import open_home_server
+from hermes_platforms.slack.adapter import SlackAdapter
+from hermes_platforms.slack.slack_link import TRAITS as SLACK_TRAITS
+from hermes_platforms.slack.testing import SlackServer, open_slack
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
@@ -62,7 +65,9 @@ def bot(telegram: BotApi) -> TelegramAdapter:
     return TelegramAdapter(telegram.token, base_url=telegram.base_url)
 
 
-@pytest.fixture(params=["memory", "loopback", "telegram", "webhook", "discord", "matrix", "irc", "irc-old"])
+@pytest.fixture(
+    params=["memory", "loopback", "telegram", "webhook", "discord", "matrix", "slack", "irc", "irc-old"]
+)
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
     anew: Callable[[], Adapter]
     with trio.fail_after(PATIENCE):
@@ -84,6 +89,16 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
                 traits = replace(DISCORD_TRAITS, reacts=True)
                 anew = partial(DiscordAdapter, discord.token, base_url=discord.base_url, traits=traits)
                 yield Platform(anew(), discord, anew)
+        elif request.param == "slack":
+            async with open_slack() as slack:
+                anew = partial(
+                    SlackAdapter,
+                    slack.token,
+                    slack.app_token,
+                    base_url=slack.base_url,
+                    traits=replace(SLACK_TRAITS, reacts=True),
+                )
+                yield Platform(anew(), slack, anew)
         elif request.param.startswith("irc"):
             async with open_irc_server(caps=MODERN if request.param == "irc" else OLD) as network:
                 anew = partial(IrcAdapter, network.settings)
@@ -120,3 +135,15 @@ async def discord(state_home: Path) -> AsyncIterator[DiscordServer]:
 @pytest.fixture
 def discord_bot(discord: DiscordServer) -> DiscordAdapter:
     return DiscordAdapter(discord.token, base_url=discord.base_url)
+
+
+@pytest.fixture
+async def slack(state_home: Path) -> AsyncIterator[SlackServer]:
+    async with open_slack() as server:
+        with trio.fail_after(PATIENCE):
+            yield server
+
+
+@pytest.fixture
+def slack_app(slack: SlackServer) -> SlackAdapter:
+    return SlackAdapter(slack.token, slack.app_token, base_url=slack.base_url)

@@ -21,6 +21,7 @@ from outcome import Outcome
 
 from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.matrix.adapter import MatrixAdapter
+from hermes_platforms.slack.adapter import SlackAdapter
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.serve import Setup, serve
@@ -33,6 +34,7 @@ T = TypeVar("T")
 ADAPTERS: dict[str, Callable[..., Adapter]] = {
     "discord": DiscordAdapter,
     "matrix": MatrixAdapter,
+    "slack": lambda token, base_url: SlackAdapter(token, f"xapp{token[4:]}", base_url=base_url),
     "telegram": TelegramAdapter,
 }
 

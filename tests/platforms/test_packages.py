@@ -70,7 +70,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_shipped_package_registers_no_platform_for_tests() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert set(project["entry-points"]["hermes_trio.platforms"]) == {"discord", "irc", "matrix", "telegram"}
+    assert set(project["entry-points"]["hermes_trio.platforms"]) == {
+        "discord",
+        "irc",
+        "matrix",
+        "slack",
+        "telegram",
+    }
 
 
 def test_a_platform_of_another_package_is_set_up_checked_and_found(parrots: None, home: Path) -> None:

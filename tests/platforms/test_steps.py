@@ -19,15 +19,17 @@ import trio
 
 from hermes_platforms.discord.testing import DiscordServer, open_discord
 from hermes_platforms.matrix.testing import HomeServer, open_home_server
+from hermes_platforms.slack.testing import SlackServer, open_slack
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 
 GATEWAY = Path(__file__).with_name("step_gateway.py")
 PATIENCE = 60.0
 EVERY = [pytest.param(1, marks=pytest.mark.soak), 41]
-Server = BotApi | DiscordServer | HomeServer
+Server = BotApi | DiscordServer | HomeServer | SlackServer
 SERVERS: dict[str, Callable[[], AbstractAsyncContextManager[Server]]] = {
     "discord": open_discord,
     "matrix": open_home_server,
+    "slack": open_slack,
     "telegram": open_bot_api,
 }
 CHATS = {"42": "one", "43": "two"}

@@ -16,13 +16,14 @@ a command, could hide a part of the command or change how it looks.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from hermes_trio.platform import Preformatted
+
+from ..aligned_tables import aligned
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _RESERVED = re.compile(r"([\\*_~`|<>#\[\]():@.+-])")
@@ -88,7 +89,7 @@ def _anew(token: Token, following: Sequence[Token]) -> list[str] | None:
             inner = [one.replace(FENCE, "``\N{ZERO WIDTH SPACE}`") for one in lines]
             return [FENCE + language, *inner, FENCE]
         case "table_open":
-            return [FENCE, *_table(following), FENCE]
+            return [FENCE, *aligned(following), FENCE]
         case "hr":
             return ["———"]
         case "heading_open" if token.tag in ("h4", "h5", "h6"):
@@ -105,32 +106,3 @@ def _has_image(tokens: Sequence[Token]) -> bool:
         if token.level == 0 and token.nesting == -1:
             return False
     return False
-
-
-def _table(tokens: Sequence[Token]) -> Iterator[str]:
-    rows: list[list[str]] = []
-    for token in tokens:
-        if token.type == "table_close":
-            break
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline":
-            rows[-1].append(" ".join(_plain(token).split()).replace("`", "'"))
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    for number, row in enumerate(rows):
-        cells = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
-        yield " | ".join(cells).rstrip()
-        if number == 0:
-            yield "-+-".join("-" * width for width in widths)
-
-
-def _plain(token: Token) -> str:
-    """Return the text of a cell without its markup."""
-    if token.children is None:
-        return token.content
-    return "".join(" " if child.type.endswith("break") else _plain(child) for child in token.children)
-
-
-def _width(text: str) -> int:
-    """Return the number of columns that a text takes."""
-    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text)

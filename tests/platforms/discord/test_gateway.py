@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,51 +10,14 @@ import trio
 
 from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.discord.testing import DiscordServer
-from hermes_trio.config.schema import GatewayConfig, PlatformConfig, StreamingConfig
-from hermes_trio.gateway.facade import RunningGateway
-from hermes_trio.gateway.serve import Setup, serve
-from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
-from hermes_trio.tools.tool import Approval
-from tests.stage import Agent, no_guard
-
-
-class Allows(Agent):
-    """An agent that asks for the approval of a command."""
-
-    def __init__(self, command: str) -> None:
-        super().__init__()
-        self.command = command
-
-    async def __call__(self, turn: TurnContext) -> str:
-        await turn.requesting()
-        await turn.may(Approval(self.command, "||It hides||", "/srv/a*b"))
-        return "Done."
+from tests.platforms.platform_life import Allows, life
+from tests.stage import Agent
 
 
 @pytest.fixture
 def agent() -> Agent:
     return Agent()
-
-
-@asynccontextmanager
-async def life(home: Path, bot: DiscordAdapter, agent: Agent) -> AsyncIterator[RunningGateway]:
-    """Run a gateway with one bot for the block, then stop it when no turn runs."""
-    config = GatewayConfig(
-        platforms={"discord": PlatformConfig(allow_from="all", allow_admin_from=("42",))},
-        streaming=StreamingConfig(edit_interval=0.05),
-    )
-    async with trio.open_nursery() as nursery:
-
-        async def run(task_status: trio.TaskStatus[RunningGateway]) -> None:
-            setup = Setup(home, config, agent=agent, adapters=[bot], guarded=no_guard)
-            await serve(setup, task_status=task_status)
-
-        gateway = await nursery.start(run)
-        yield gateway
-        while gateway.work.running:  # noqa: ASYNC110
-            await trio.sleep(0.01)
-        gateway.stop(grace=0, asked_by="the test")
 
 
 async def test_an_answer_grows_in_one_message(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import trio
 
@@ -23,25 +21,7 @@ from hermes_trio.platform import (
 )
 from hermes_trio.testing.laws.receiving import receiving
 from hermes_trio.testing.laws.subject import message
-
-
-async def heard_while(
-    bot: DiscordAdapter, act: Callable[[], object], discord: DiscordServer, last: str
-) -> list[str]:
-    """Return the texts that a link hears until `last`. `act` is called after the first one is stored."""
-    heard: list[MessageEvent] = []
-    async with bot.connect() as link, trio.open_nursery() as nursery:
-        nursery.start_soon(receiving, link, heard)
-        await discord.says("before")
-        act()
-        await until_heard(heard, last)
-        nursery.cancel_scope.cancel()
-    return [one.text for one in heard]
-
-
-async def until_heard(heard: list[MessageEvent], text: str) -> None:
-    while not any(one.text == text for one in heard):  # noqa: ASYNC110
-        await trio.sleep(0.01)
+from tests.platforms.platform_life import heard_while, until_heard
 
 
 async def test_a_connection_that_breaks_is_resumed_within_the_link(

@@ -3,27 +3,14 @@ resumes after its connection broke."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-import trio
 
 from hermes_platforms.discord.testing import DiscordServer
+from tests.platforms.written_lines import until_written
 
 BOT = Path(__file__).with_name("other_client.py")
-
-
-async def until_written(running: subprocess.Popen[bytes], *wanted: Any) -> None:
-    """Read what the bot writes, until it is this."""
-    assert running.stdout is not None
-    while True:
-        line = await trio.to_thread.run_sync(running.stdout.readline, abandon_on_cancel=True)
-        assert line, "The bot has ended."
-        if json.loads(line) == list(wanted):
-            return
 
 
 async def test_a_bot_of_another_library_talks_with_the_server(discord: DiscordServer) -> None:
