@@ -53,6 +53,7 @@ REAL = (
     "tests/gateway/stopping/test_stopping_processes.py",
     "tests/host/",
     "tests/journal/test_full_disk.py",
+    "tests/journal/test_row_shelf.py",
     "tests/kill/",
     "tests/platforms/irc/test_real_servers.py",
     "tests/platforms/telegram/test_gateway.py",

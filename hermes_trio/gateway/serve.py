@@ -23,6 +23,7 @@ from ..host.home.status_board import StatusBoard, keep_status
 from ..host.loop.worker import Worker, worker_thread
 from ..host.processes.guard import Guard, open_guard
 from ..host.processes.leftovers import end_leftovers
+from ..journal.chosen_shelf import shelf_of
 from ..journal.session_reader import SessionReader
 from ..journal.writer import open_journals
 from ..log import Log, log_masked_by
@@ -114,6 +115,7 @@ async def serve(
         board.set(grace=config.agent.restart_drain_timeout)
         async with trio.open_nursery() as outermost:
             outermost.start_soon(keep_status, board, path, status_runner, lock)
+            life = world.new_id()
             async with (
                 _failed_start_noted(board),
                 open_database(
@@ -129,11 +131,12 @@ async def serve(
                     fsync=config.journal.fsync,
                     worker=worker,
                     close_by=lambda: control.end_by - 1.0,
+                    shelf=shelf_of(path, config.database, world, life),
                 ) as journals,
                 setup.guarded() as guard,
                 _opened(setup.agent, control) as agent,
             ):
-                life, node = world.new_id(), setup.node or node_of(path, config.database)
+                node = setup.node or node_of(path, config.database)
                 home = Home(
                     path=path,
                     config=config,

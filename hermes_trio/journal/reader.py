@@ -91,14 +91,19 @@ def read_run(root: Path, session_id: str, run_id: str) -> Reading:
 def read_journal(path: Path, session_id: str, run_id: str) -> Reading:
     """Return the content of a journal, in order of seq. A missing file counts as empty; whether that means
     "nothing" or "not yet" is the caller's decision. Raises `JournalError` if the file cannot be read."""
-    reading = Reading()
     try:
         with path.open("rb") as file:
-            _read(file, reading, session_id, run_id)
+            return read_lines(file, session_id, run_id)
     except FileNotFoundError:
-        return reading
+        return Reading()
     except OSError as error:
         raise unreadable(run_id, error) from error
+
+
+def read_lines(file: BinaryIO, session_id: str, run_id: str) -> Reading:
+    """Return the content of a journal from its lines, in order of seq."""
+    reading = Reading()
+    _read(file, reading, session_id, run_id)
     # The owner writes in order, but a file that two programs wrote to may be unordered.
     reading.records.sort(key=lambda record: record.seq)
     return reading

@@ -9,7 +9,7 @@ not matter.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..base.errors import InvalidId, JournalError
 from ..base.events import INTERRUPTED, RunFailed
 from ..base.ids import path_safe_id
 from ..log import Log
-from .reader import Damage, Reading, read_run, scan
+from .reader import Damage, Reading, scan
 from .record import VERSION, Record, TerminalState, encode, journal_path, session_path
 
 MAX_ROWS = 4096
@@ -200,7 +200,7 @@ class MissedEvents:
     """True if the cursor could be used."""
 
 
-def missed_events(root: Path, runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
+def missed_events(read: Callable[[str, str], Reading], runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
     """Return the events of these runs after a cursor. The times of the records of all runs are in order of
     writing, so the other runs are divided at the cursor's time, and its own run at the seq. Events of other
     runs with exactly that time are included, perhaps for the second time. With a cursor that cannot be used
@@ -209,7 +209,7 @@ def missed_events(root: Path, runs: Sequence[KnownRun], cursor: str) -> MissedEv
     readings: dict[str, tuple[KnownRun, Reading]] = {}
     for run in runs:
         try:
-            readings[run.run_id] = run, read_run(root, run.session_id, run.run_id)
+            readings[run.run_id] = run, read(run.session_id, run.run_id)
         except JournalError as error:
             log.warning("run journal not readable", run=run.run_id, error=str(error))
             found.gaps.append(run)

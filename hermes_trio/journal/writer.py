@@ -13,10 +13,9 @@ nevertheless.
 from __future__ import annotations
 
 import math
-import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -29,19 +28,18 @@ from ..base.world import World
 from ..host.loop.worker import Batcher, BatchTimes, Runner, Worker, finished, perform_each, worker_thread
 from ..log import Log
 from .broadcast import Broadcast
-from .reader import Reading, journals_here, read_run, runs_here, unreadable
+from .file_shelf import FileShelf
+from .reader import Reading
 from .record import (
     TERMINAL,
     VERSION,
     Record,
     TerminalState,
-    journal_path,
     lines_of,
-    session_path,
     terminal_state,
 )
 from .replay import KnownRun, MissedEvents, missed_events
-from .run_file import RunFile, unwritable
+from .shelf import OpenRun, Shelf
 
 FsyncPolicy = Literal["terminal-only", "eager"]
 Jobs = Batcher[Callable[[], Any], Any]
@@ -57,7 +55,7 @@ log = Log(__name__)
 class RunWriter:
     """The one writer of a run, for as long as its block. Created by `Journals.open_run`."""
 
-    def __init__(self, file: RunFile, journals: Journals) -> None:
+    def __init__(self, file: OpenRun, journals: Journals) -> None:
         self._file, self._journals = file, journals
         self._unseen: list[Sequence[Record]] = []
         """Records that are not in the file yet. Used only by the writing thread."""
@@ -142,10 +140,12 @@ def _checked(run: str, name: str, payload: object) -> tuple[str, Mapping[str, An
 
 
 class Journals:
-    """The run journals of one home. Created by `open_journals`."""
+    """The run journals of one home, or of a server. Created by `open_journals`."""
 
-    def __init__(self, root: Path, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner) -> None:
-        self.root = root
+    def __init__(
+        self, shelf: Shelf, world: World, fsync: FsyncPolicy, writer: Runner, reader: Runner
+    ) -> None:
+        self.shelf = shelf
         self._world = world
         self._fsync = fsync
         self.live = Broadcast()
@@ -166,11 +166,10 @@ class Journals:
         """Open the journal of a run for writing: `with await journals.open_run(...) as run`. A second writer
         of the same run gets `JournalBusy`, also in another process."""
         self._check_open(run_id)
-        path = journal_path(self.root, session_id, run_id)
-        opened: list[RunFile] = []
+        opened: list[OpenRun] = []
 
-        def open_it() -> RunFile:
-            opened.append(RunFile(path, session_id, run_id))
+        def open_it() -> OpenRun:
+            opened.append(self.shelf.open_run(session_id, run_id))
             return opened[0]
 
         def close_it() -> None:
@@ -186,12 +185,12 @@ class Journals:
     async def read(self, session_id: str, run_id: str) -> Reading:
         """Return the current content of a run's journal. Raises `JournalError` if it cannot be read."""
         self._check_open(run_id)
-        return await finished(self._reader, lambda: read_run(self.root, session_id, run_id))
+        return await finished(self._reader, lambda: self.shelf.read(session_id, run_id))
 
     async def missed(self, runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
         """Return the events of these runs after a cursor, and the runs whose events are not complete."""
         self._check_open("*")
-        return await finished(self._reader, lambda: missed_events(self.root, runs, cursor))
+        return await finished(self._reader, lambda: missed_events(self.shelf.read, runs, cursor))
 
     async def end_subscriptions(self) -> None:
         """Publish the events queued so far, then end all subscriptions."""
@@ -202,58 +201,29 @@ class Journals:
         """Return the size of a run's journal in bytes; 0 if there is none. Raises `JournalError` like
         `read`."""
         self._check_open(run_id)
-        path = journal_path(self.root, session_id, run_id)
-
-        def look() -> int:
-            try:
-                return path.stat().st_size
-            except FileNotFoundError:
-                return 0
-            except OSError as error:
-                raise unreadable(run_id, error) from error
-
-        return await finished(self._reader, look)
+        return await finished(self._reader, lambda: self.shelf.size(session_id, run_id))
 
     async def session_ids(self) -> list[str]:
-        """Return the ids of the sessions that have a journal directory, even an empty one."""
+        """Return the ids of the sessions that have journals."""
         self._check_open("*")
-        return await finished(self._reader, lambda: journals_here(self.root))
+        return await finished(self._reader, self.shelf.session_ids)
 
     async def written(self, session_id: str) -> dict[str, float]:
         """Return the run ids of the journals of a session, with the time of the last write to each."""
         self._check_open(f"{session_id}/*")
-        return await finished(self._reader, lambda: runs_here(self.root, session_id))
+        return await finished(self._reader, lambda: self.shelf.runs(session_id))
 
     async def delete_runs(self, session_id: str, run_ids: Iterable[str]) -> None:
-        """Delete the journals of ended runs, and the directory if it is empty then."""
+        """Delete the journals of ended runs."""
         self._check_open(f"{session_id}/*")
-        paths = [journal_path(self.root, session_id, run_id) for run_id in run_ids]
-
-        def remove() -> None:
-            try:
-                for path in paths:
-                    path.unlink(missing_ok=True)
-                with suppress(OSError):  # not empty, or already deleted
-                    session_path(self.root, session_id).rmdir()
-            except OSError as error:
-                raise unwritable(f"{session_id}/*", error) from error
-
+        runs = list(run_ids)
         # One job of the thread that also opens runs: a starting run finds its directory, or creates it.
-        await self._jobs.performed(remove)
+        await self._jobs.performed(lambda: self.shelf.delete_runs(session_id, runs))
 
     async def delete_session(self, session_id: str) -> None:
         """Delete all journals of a session."""
         self._check_open(f"{session_id}/*")
-        directory = session_path(self.root, session_id)
-
-        def remove() -> None:
-            try:
-                if directory.exists():
-                    shutil.rmtree(directory)
-            except OSError as error:
-                raise unwritable(f"{session_id}/*", error) from error
-
-        await self._jobs.performed(remove)
+        await self._jobs.performed(lambda: self.shelf.delete_session(session_id))
 
     def _event_time(self) -> float:
         """Return the current time, never less than before: the times of events give their order in all runs,
@@ -298,14 +268,16 @@ async def open_journals(
     fsync: FsyncPolicy = "terminal-only",
     worker: Worker = worker_thread,
     close_by: Callable[[], float] = lambda: math.inf,
+    shelf: Shelf | None = None,
 ) -> AsyncIterator[Journals]:
-    """Open the run journals below `root`. When the block ends, the appended events are written and every file
-    is closed, within `CLOSE_WITHIN` seconds even if the disk hangs, and not later than the time that
-    `close_by` returns then."""
+    """Open the run journals on a shelf; left out: as files below `root`. When the block ends, the appended
+    events are written and everything is closed, within `CLOSE_WITHIN` seconds even if the disk hangs, and not
+    later than the time that `close_by` returns then."""
     with ExitStack() as threads:
         writer = threads.enter_context(worker("journal-writer"))
         reader = threads.enter_context(worker("journal-reader"))
-        journals = Journals(root, world, fsync, writer, reader)
+        shelf = shelf or FileShelf(root)
+        journals = Journals(shelf, world, fsync, writer, reader)
         try:
             yield journals
         finally:
@@ -313,6 +285,6 @@ async def open_journals(
             journals._jobs.flush()
             by = min(trio.current_time() + CLOSE_WITHIN, close_by())
             with trio.move_on_at(by, shield=True) as patience:
-                await journals._jobs.performed(lambda: None)
+                await journals._jobs.performed(shelf.close)
             if patience.cancelled_caught:
                 log.error("disk hangs; run journals not closed")

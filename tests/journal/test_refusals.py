@@ -194,16 +194,19 @@ async def used(journals: Journals, use: Callable[[Journals, str], object], bad: 
         await result
 
 
+ROOT = Path("journal")
+"""It does not exist: an id is refused before anything is looked for."""
+
 BUILDS_A_PATH: dict[str, Callable[[Journals, str], object]] = {
-    "journal_path, session": lambda journals, bad: journal_path(journals.root, bad, "run-1"),
-    "journal_path, run": lambda journals, bad: journal_path(journals.root, "s1", bad),
-    "session_path": lambda journals, bad: session_path(journals.root, bad),
-    "read_run, session": lambda journals, bad: read_run(journals.root, bad, "run-1"),
-    "read_run, run": lambda journals, bad: read_run(journals.root, "s1", bad),
-    "summary, session": lambda journals, bad: summary(journals.root, bad, "run-1"),
-    "summary, run": lambda journals, bad: summary(journals.root, "s1", bad),
-    "replay, session": lambda journals, bad: replay_session(journals.root, bad, "run-1:1"),
-    "replay without a cursor": lambda journals, bad: replay_session(journals.root, bad, None),
+    "journal_path, session": lambda _, bad: journal_path(ROOT, bad, "run-1"),
+    "journal_path, run": lambda _, bad: journal_path(ROOT, "s1", bad),
+    "session_path": lambda _, bad: session_path(ROOT, bad),
+    "read_run, session": lambda _, bad: read_run(ROOT, bad, "run-1"),
+    "read_run, run": lambda _, bad: read_run(ROOT, "s1", bad),
+    "summary, session": lambda _, bad: summary(ROOT, bad, "run-1"),
+    "summary, run": lambda _, bad: summary(ROOT, "s1", bad),
+    "replay, session": lambda _, bad: replay_session(ROOT, bad, "run-1:1"),
+    "replay without a cursor": lambda _, bad: replay_session(ROOT, bad, None),
     "open_run, session": lambda journals, bad: journals.open_run(bad, "run-1"),
     "open_run, run": lambda journals, bad: journals.open_run("s1", bad),
     "read, session": lambda journals, bad: journals.read(bad, "run-1"),

@@ -23,11 +23,13 @@ from ...base.ids import path_safe_id
 from ...base.plural import counted
 from ...base.world import World
 from ...config.config_file import home_directory, load_config
-from ...journal.reader import Reading, journals_here, read_run, runs_here
-from ...journal.record import Record, journal_path
+from ...journal.chosen_shelf import shelf_of
+from ...journal.reader import Reading
+from ...journal.record import Record
+from ...journal.shelf import Shelf
 from ...state.db.engine import Db
 from ...state.tables import turns
-from ..home_reader import may_have_messages, one_line, open_for_reading
+from ..home_reader import may_have_messages, one_line, open_for_reading, store_of
 
 DAY = 86400.0
 
@@ -61,8 +63,8 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array of runs.")
 def show(name: str, as_json: bool) -> None:
     """Print the events of a run, or of all runs of a session."""
-    root = _root()
-    readings = [(session, run, read_run(root, session, run)) for session, run in _named(root, name)]
+    shelf = _shelf(home_directory(os.environ))
+    readings = [(session, run, shelf.read(session, run)) for session, run in _named(shelf, name)]
     if not readings:
         raise NoSuchJournal(name)
     readings.sort(key=lambda found: found[2].records[0].created_at if found[2].records else 0)
@@ -85,11 +87,11 @@ def check(as_json: bool) -> None:
     """Read every journal, and print its problems. The exit code is 1 if there are any."""
     home = home_directory(os.environ)
     days = load_config(home, os.environ).config.retention.journal_days
-    root = home / "journal"
-    runs = {(session, run) for session in journals_here(root) for run in runs_here(root, session)}
+    shelf = _shelf(home)
+    runs = {(session, run) for session in shelf.session_ids() for run in shelf.runs(session)}
     found = [
-        *_in_the_files(home, root, sorted(runs)),
-        *_beside_the_rows(home, root, runs, ended_since=World().time() - days * DAY),
+        *_in_the_journals(home, shelf, sorted(runs)),
+        *_beside_the_rows(home, shelf, runs, ended_since=World().time() - days * DAY),
     ]
     if as_json:
         click.echo(json.dumps({"journals": len(runs), "findings": [asdict(one) for one in found]}, indent=2))
@@ -102,25 +104,26 @@ def check(as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _root() -> Path:
-    return home_directory(os.environ) / "journal"
+def _shelf(home: Path) -> Shelf:
+    return shelf_of(home, store_of(home), World())
 
 
-def _named(root: Path, name: str) -> list[tuple[str, str]]:
+def _named(shelf: Shelf, name: str) -> list[tuple[str, str]]:
     """Return the journals of a session or of a run, as pairs of session id and run id."""
     path_safe_id(name, "run or session id")
-    of_session = [(name, run) for run in runs_here(root, name)]
-    return of_session or [(path.parent.name, name) for path in root.glob(f"*/{name}.jsonl")]
+    of_session = [(name, run) for run in shelf.runs(name)]
+    session_id = None if of_session else shelf.session_of(name)
+    return of_session or ([] if session_id is None else [(session_id, name)])
 
 
 # --- checking ---
 
 
-def _in_the_files(home: Path, root: Path, runs: list[tuple[str, str]]) -> Iterator[JournalFinding]:
+def _in_the_journals(home: Path, shelf: Shelf, runs: list[tuple[str, str]]) -> Iterator[JournalFinding]:
     """Yield the problems inside the journals."""
     for session_id, run_id in runs:
         try:
-            found = read_run(root, session_id, run_id)
+            found = shelf.read(session_id, run_id)
         except JournalError as error:
             yield JournalFinding(session_id, run_id, "unreadable", str(error))
             continue
@@ -146,19 +149,18 @@ def _of_reading(session_id: str, run_id: str, found: Reading) -> Iterator[Journa
 
 
 def _beside_the_rows(
-    home: Path, root: Path, runs: set[tuple[str, str]], *, ended_since: float
+    home: Path, shelf: Shelf, runs: set[tuple[str, str]], *, ended_since: float
 ) -> Iterator[JournalFinding]:
     """Yield the contradictions between journals and turns."""
     with ExitStack() as opened:
         known = _turns(opened.enter_context(open_for_reading(home))) if may_have_messages(home) else {}
     for session_id, run_id in sorted(runs - set(known)):
         # A journal is opened just before its row is written. After a kill between the two it is empty.
-        path = journal_path(root, session_id, run_id)
-        if path.exists() and path.stat().st_size:
+        if shelf.size(session_id, run_id):
             yield JournalFinding(session_id, run_id, "no turn", "the database has no such turn")
     for (session_id, run_id), ended_at in known.items():
         kept = ended_at is None or ended_at >= ended_since
-        if kept and not journal_path(root, session_id, run_id).exists():
+        if kept and (session_id, run_id) not in runs:
             yield JournalFinding(
                 session_id, run_id, "no journal", "the database has the turn, but there is no file"
             )

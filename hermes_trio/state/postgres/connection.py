@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 
-from ...base.errors import StoreUnusable
+from ...base.errors import StoreAway, StoreUnusable
+from ...log import Log
 from ..db.column_text import storable
 from .server_errors import as_store_error
 
 OLDEST_SERVER = 130000
 CONNECT_WITHIN = 5
+LONGEST_PAUSE = 1.0
+
+T = TypeVar("T")
+
+log = Log(__name__)
 
 _OF_TRANSACTION = re.compile(r"\s*(BEGIN|START|COMMIT|END|ABORT|PREPARE|ROLLBACK(?!\s+TO))\b", re.IGNORECASE)
 
@@ -55,6 +63,21 @@ class Server:
             return PostgresConnection(psycopg.connect(**self._parameters(), autocommit=True), self)
         except psycopg.Error as error:
             raise as_store_error(error, self.place)  # noqa: B904 - has its cause
+
+    def connected_again(self, name: str, ends: threading.Event) -> PostgresConnection:
+        """Open a connection in place of a lost one, and wait for the server meanwhile. Raises `StoreAway`
+        when the patience is over or the event is set; the next statement tries again."""
+        log.warning("connection to the database lost; connecting again", connection=name)
+        for pause in _pauses(self.patience):
+            try:
+                connection = self.connected()
+            except StoreAway:
+                if ends.wait(pause):
+                    break
+            else:
+                log.info("connected to the database again", connection=name)
+                return connection
+        return self.connected()
 
     def _parameters(self) -> dict[str, Any]:
         """Return the parameters of a connection. A network that is cut is noticed within the patience; what
@@ -108,6 +131,58 @@ class PostgresConnection:
 
     def close(self) -> None:
         self.link.close()
+
+
+class KeptConnection:
+    """A connection that is opened when it is first used, and again when it was lost."""
+
+    def __init__(self, server: Server, name: str, **settings: str) -> None:
+        self._server, self._name, self._settings = server, name, settings
+        self._ends = threading.Event()
+        self._connection: PostgresConnection | None = None
+
+    def perform(self, job: Callable[[PostgresConnection], T]) -> T:
+        """Return the result of a job. It is performed a second time if the connection was lost in it."""
+        connection = self._connection
+        if connection is not None and not connection.is_lost:
+            try:
+                return job(connection)
+            except psycopg.OperationalError:
+                if not connection.is_lost:
+                    raise
+        return job(self._opened())
+
+    def interrupt(self) -> None:
+        """Wait for no server any more, and interrupt the running statement."""
+        self._ends.set()
+        if self._connection is not None:
+            with suppress(psycopg.Error):  # it is lost, and its statement with it
+                self._connection.link.cancel_safe(timeout=1.0)
+
+    def close(self) -> None:
+        self._ends.set()
+        if self._connection is not None:
+            self._connection.close()
+
+    def _opened(self) -> PostgresConnection:
+        if self._connection is None:
+            connection = self._server.connected()
+        else:
+            connection = self._server.connected_again(self._name, self._ends)
+        connection.refuses_transactions = True
+        for name, value in self._settings.items():
+            connection.execute("SELECT set_config(?, ?, FALSE)", (name, value))
+        self._connection = connection
+        return connection
+
+
+def _pauses(patience: float) -> Iterator[float]:
+    """Yield the pauses between tries to connect. A network that swallows packets makes each try longer."""
+    pause = 0.05
+    while patience > 0:
+        yield pause
+        patience -= pause
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _check(link: psycopg.Connection[Any], place: Path) -> None:

@@ -10,7 +10,7 @@ the transaction that lost it was committed is decided in `Database`, by the beat
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -19,20 +19,15 @@ import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
 
-from ...base.errors import StoreAway, StoreClosed, StoreUnusable
+from ...base.errors import StoreClosed, StoreUnusable
 from ...base.world import World
-from ...log import Log
 from ..db.engine import Db
 from ..db.migrations import SchemaStep
-from .connection import PostgresConnection, Server
+from .connection import KeptConnection, PostgresConnection, Server
 from .schema import bring_up_to_date
 from .server_errors import as_store_error
 
 T = TypeVar("T")
-
-LONGEST_PAUSE = 1.0
-
-log = Log(__name__)
 
 
 def open_postgres(server: Server, world: World, steps: Sequence[SchemaStep]) -> PostgresEngine:
@@ -44,9 +39,8 @@ def open_postgres(server: Server, world: World, steps: Sequence[SchemaStep]) -> 
             bring_up_to_date(writing.link, server.schema, server.place, world, steps)
         except psycopg.Error as error:
             raise as_store_error(error, server.place)  # noqa: B904 - has its cause
-        engine = PostgresEngine(server, writing, server.connected())
         unless_open.pop_all()
-    return engine
+    return PostgresEngine(server, writing)
 
 
 class PostgresEngine:
@@ -54,11 +48,12 @@ class PostgresEngine:
 
     damaged_copy = None
 
-    def __init__(self, server: Server, writing: PostgresConnection, reading: PostgresConnection) -> None:
-        self._server, self._writing, self._reading = server, writing, reading
+    def __init__(self, server: Server, writing: PostgresConnection) -> None:
+        self._server, self._writing = server, writing
+        self._reading = KeptConnection(server, "reader")
         self.path = server.place
         self._ends = threading.Event()
-        writing.refuses_transactions = reading.refuses_transactions = True
+        writing.refuses_transactions = True
 
     @property
     def writing(self) -> PostgresConnection:
@@ -89,17 +84,12 @@ class PostgresEngine:
         return self._writing.is_lost
 
     def reconnect(self) -> None:
-        self._writing = self._connected_again("writer")
+        self._writing = self._server.connected_again("writer", self._ends)
+        self._writing.refuses_transactions = True
 
     def read(self, query: Callable[[Db], T]) -> T:
         try:
-            try:
-                return self._read(query)
-            except psycopg.OperationalError:
-                if not self._reading.is_lost:
-                    raise
-            self._reading = self._connected_again("reader")
-            return self._read(query)
+            return self._reading.perform(lambda connection: _read(connection, query))
         except psycopg.Error as error:
             if self._ends.is_set():
                 remedy = "This is a bug: report it."
@@ -108,8 +98,7 @@ class PostgresEngine:
 
     def end_reads(self) -> None:
         self._ends.set()
-        with suppress(psycopg.Error):  # the connection is lost, and with it the read
-            self._reading.link.cancel_safe(timeout=1.0)
+        self._reading.interrupt()
 
     def translated(self, error: BaseException) -> BaseException:
         return as_store_error(error, self.path)
@@ -130,36 +119,12 @@ class PostgresEngine:
     def close_writing(self) -> None:
         self._writing.close()
 
-    def _read(self, query: Callable[[Db], T]) -> T:
-        link = self._reading.link
-        link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        try:
-            return query(self._reading)
-        finally:
-            with suppress(psycopg.OperationalError):
-                link.execute("ROLLBACK")
 
-    def _connected_again(self, name: str) -> PostgresConnection:
-        """Connect until the server answers. Raises `StoreAway` when the patience is over or the store is
-        closed; the next statement tries again."""
-        log.warning("connection to the database lost; connecting again", connection=name)
-        for pause in _pauses(self._server.patience):
-            try:
-                connection = self._server.connected()
-            except StoreAway:
-                if self._ends.wait(pause):
-                    break
-            else:
-                connection.refuses_transactions = True
-                log.info("connected to the database again", connection=name)
-                return connection
-        return self._server.connected()
-
-
-def _pauses(patience: float) -> Iterator[float]:
-    """Yield the pauses between tries to connect. A network that swallows packets makes each try longer."""
-    pause = 0.05
-    while patience > 0:
-        yield pause
-        patience -= pause
-        pause = min(2 * pause, LONGEST_PAUSE)
+def _read(connection: PostgresConnection, query: Callable[[Db], T]) -> T:
+    """Return the result of a query on one snapshot."""
+    connection.link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        return query(connection)
+    finally:
+        with suppress(psycopg.OperationalError):
+            connection.link.execute("ROLLBACK")

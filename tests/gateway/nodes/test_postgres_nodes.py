@@ -86,6 +86,10 @@ async def test_the_chats_of_a_killed_gateway_are_taken_over(tmp_path: Path, serv
                 await telegram.until(lambda: any("Resumed." in text for text in chat.texts))
                 telegram.post("thanks")
                 await telegram.until(lambda: any("Hello." in text for text in chat.texts))
+            listed = await hermes("sessions", "list", "--json", environ=environs[other])
+            [session] = json.loads(listed.stdout)
+            shown = await hermes("sessions", "show", session["session_id"], environ=environs[other])
+            assert "Let me th" in shown.stdout, "the journal of the killed gateway is read by the other one"
             [(node, state)] = (await nodes(environs[other])).items()
             assert (node, state["chats"], len(state["roles"])) == (other, 1, 2)
             await hermes("stop", environ=environs[other])

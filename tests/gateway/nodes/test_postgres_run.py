@@ -69,7 +69,11 @@ async def test_a_turn_that_was_cut_by_a_kill_is_resumed(home: Path, server: Post
             assert "waiting" in (await hermes("status", environ=environment(home))).stdout
             await hermes("stop", environ=environment(home))
             assert await life.ended() == 0
-    assert not list(home.glob("gateway.db*"))
+        [session] = json.loads((await hermes("sessions", "list", "--json", environ=environment(home))).stdout)
+        events = await hermes("journal", "show", session["session_id"], environ=environment(home))
+        assert events.stdout.count("run.completed") == 2
+        assert (await hermes("journal", "check", environ=environment(home))).returncode == 0
+    assert not list(home.glob("gateway.db*")) + list(home.glob("journal"))
     assert len(model.requests) == 3
 
 

@@ -34,7 +34,7 @@ async def test_the_events_of_the_stream_are_those_of_the_journal(web_stage: WebS
         posted = (await http.post("/api/sessions/one/messages", json={"text": "hello"})).json()
         await heard.until("run.completed")
         assert heard.text == "Hello there."
-        path = gateway.home.journals.root / "one" / f"{posted['run_id']}.jsonl"
+        path = gateway.home.path / "journal" / "one" / f"{posted['run_id']}.jsonl"
         written = [json.loads(line) for line in path.read_text().splitlines()]
         assert heard.ids == [record["event_id"] for record in written]
         for (_, data), record in zip(heard.frames, written, strict=True):
@@ -203,7 +203,7 @@ async def test_missing_events_are_announced_by_a_gap(web_stage: WebStage) -> Non
             cursor = heard.ids[0]
             run_id = (await http.post("/api/sessions/two/messages", json={"text": "next"})).json()["run_id"]
             await heard.until("run.completed", 2)
-        path = gateway.home.journals.root / "two" / f"{run_id}.jsonl"
+        path = gateway.home.path / "journal" / "two" / f"{run_id}.jsonl"
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join([b"garbage\n", *lines[1:]]))
         async with hearing(http, cursor) as again:

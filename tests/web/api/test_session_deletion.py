@@ -40,7 +40,7 @@ async def test_deleting_a_session_with_a_running_turn_removes_everything_of_it(
         for path in ("/api/sessions/one", "/api/sessions/one/messages"):
             assert (await http.get(path)).status_code == 404
         assert (await http.delete("/api/sessions/one")).status_code == 404
-        assert not (gateway.home.journals.root / "one").exists()
+        assert not (gateway.home.path / "journal" / "one").exists()
         await http.post("/api/sessions/one/messages", json={"text": "again"})
         await web_stage.until(lambda: ("again", "answered") in [left[:2] for left in web_stage.agent.left])
         assert "waits" not in [said for said, _ in web_stage.agent.began]

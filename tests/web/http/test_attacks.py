@@ -232,7 +232,7 @@ async def test_no_name_in_a_path_leads_out_of_its_directory(web_stage: WebStage)
                 got = await raw(web_stage, head.encode() + b"Connection: close\r\n\r\n" + body)
                 assert re.match(rb"HTTP/1\.1 4\d\d ", got), (entry.path, name, got[:200])
                 assert secret.encode() not in got
-        assert not list(gateway.home.journals.root.parent.parent.glob("*passwd*"))
+        assert not list(gateway.home.path.parent.glob("*passwd*"))
 
 
 # --- too large, and too many -------------------------------------------------------------------------

@@ -104,7 +104,7 @@ async def test_a_damaged_journal_loses_only_the_damaged_events_and_announces_a_g
     async with web_stage.served() as (gateway, http):
         run = await begun(http, input="x", session_id="one")
         whole = await events(http, run)
-        path = gateway.home.journals.root / "one" / f"{run['run_id']}.jsonl"
+        path = gateway.home.path / "journal" / "one" / f"{run['run_id']}.jsonl"
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join([b"garbage\n", *lines[1:]]))
         told = await events(http, run)
