@@ -55,6 +55,7 @@ from .outbound.gone_chats import GoneChats
 from .outbound.rows import Chat
 from .processes.command import CommandRunner, open_commands
 from .router import Router
+from .schedule import keep_schedule
 from .session.work import Work
 from .startup.catch_up import CatchUp
 from .startup.former_turns import end_former_turns
@@ -214,6 +215,7 @@ async def _connected(
                     # It outlives the turns by a moment, and then cancels a scope that has nothing left.
                     background.start_soon(drain.cut_when_due, turns.cancel_scope)  # noqa: ASYNC111
                     background.start_soon(keep_house, home, commands.guard)
+                    background.start_soon(keep_schedule, home, shutdown.control, work.sessions)
                     background.start_soon(work.running.limit.follow_lag)
                     background.start_soon(end_with_database, shutdown.control, home.database, home.world)
                     background.start_soon(lease.keep, home.database)

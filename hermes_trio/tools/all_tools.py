@@ -9,6 +9,7 @@ from .builtin.clarify import CLARIFY
 from .builtin.files import Files
 from .builtin.memory import Memory
 from .builtin.process import Processes
+from .builtin.schedule import SCHEDULE
 from .builtin.search import SEARCH
 from .builtin.send_file import SEND_FILE
 from .builtin.session_search import SESSION_SEARCH
@@ -23,6 +24,7 @@ TOOLSETS: Mapping[str, frozenset[str]] = {
     "web": frozenset({"web_fetch"}),
     "memory": frozenset({"memory"}),
     "todo": frozenset({"todo"}),
+    "cronjob": frozenset({"schedule"}),
     "session_search": frozenset({"session_search"}),
     "clarify": frozenset({"clarify"}),
     "delegation": frozenset({"delegate_task"}),
@@ -44,4 +46,4 @@ def names_in(toolsets: Iterable[str]) -> frozenset[str]:
     return frozenset(name for toolset in toolsets for name in TOOLSETS.get(toolset, ()))
 
 
-_OURS: tuple[Tool, ...] = (SEARCH, CLARIFY, TODO, SESSION_SEARCH, SEND_FILE)
+_OURS: tuple[Tool, ...] = (SEARCH, CLARIFY, TODO, SCHEDULE, SESSION_SEARCH, SEND_FILE)

@@ -137,6 +137,9 @@ class Workplace(Protocol):
     async def ask(self, text: str, choices: Sequence[str] = (), *, within: float | None = None) -> str | None:
         """Ask the person a question. None: no answer in time, or nobody can be asked."""
 
+    def schedule_changed(self) -> None:
+        """Tell the gateway that the schedule has changed."""
+
     async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
         """Send the person a file. Return False if their chat takes no files."""
 

@@ -45,6 +45,7 @@ class Desk:
     sent: list[tuple[str, bytes, str]] = field(default_factory=list)
     """The files that were sent: name, content, caption."""
     takes_files: bool = True
+    schedule_changes: int = 0
     kind: SandboxKind = SandboxKind.OFF
     """The sandbox of commands."""
 
@@ -99,6 +100,9 @@ class Desk:
 
     def background(self) -> list[BackgroundProcess]:
         return []
+
+    def schedule_changed(self) -> None:
+        self.schedule_changes += 1
 
     async def send_file(self, name: str, data: bytes, text: str = "") -> bool:
         await trio.lowlevel.checkpoint()

@@ -43,6 +43,7 @@ from ..turn.open_question import DENY, OpenQuestion
 from ..turn.questions import give_answer
 from . import status
 from .parse import Command
+from .schedule_command import schedule_command
 from .stop import Step, nothing, reset_session, stop_session
 from .table import COMMANDS
 
@@ -132,6 +133,9 @@ class Commands:
         agent: object = self.work.agent
         about = agent.about if isinstance(agent, TellsModel) else ""
         call.reply(texts.model(self.home.config.model, about, call.rest))
+
+    async def schedule(self, call: Invocation) -> None:
+        call.reply(await schedule_command(self.home, call.event.source, call.rest))
 
     # --- ending and repeating ---
 

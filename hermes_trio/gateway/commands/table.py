@@ -33,6 +33,7 @@ COMMANDS = {
     "model": CommandInfo("shows which model answers"),
     "compress": CommandInfo("shortens this session for the model (TEXT: what matters most)"),
     "usage": CommandInfo("shows the tokens that this session has used"),
+    "schedule": CommandInfo("lists what is scheduled here (WHEN: TEXT adds; pause, resume, run, remove ID)"),
     "sethome": CommandInfo("makes this chat get a notice when the gateway goes down, and when it is back"),
     "whoami": CommandInfo("shows who you are to the gateway"),
     "restart": CommandInfo("restarts the gateway"),

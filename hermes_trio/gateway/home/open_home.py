@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...base.pulse import Wakeup
 from ...base.world import World
 from ...config.schema import GatewayConfig
 from ...host.home.status_board import StatusBoard
@@ -39,6 +40,8 @@ class Home:
     worker: Worker
     """Opens threads for blocking work."""
     secrets: KnownSecrets
+    schedule: Wakeup = field(default_factory=Wakeup)
+    """Set after a change of the schedule."""
 
     @property
     def masking(self) -> Masking:

@@ -244,6 +244,10 @@ class TurnContext:
         self._chats.lane(Chat.of(source)).deliver()
         return True
 
+    def schedule_changed(self) -> None:
+        """Tell the gateway that the schedule has changed."""
+        self._home.schedule.set()
+
     # --- commands ---
 
     def running(

@@ -69,6 +69,7 @@ TABLE: dict[str, tuple[dict[str, Said], dict[str, str]]] = {
     ),
     "/compress": ({"": words.nothing_to_compress()}, {}),
     "/usage": ({"": lambda said: "100 tokens in, 20 out" in said and "Cost: unknown" in said}, {}),
+    "/schedule": ({"": "Nothing is scheduled."}, {}),
     "/sethome": ({"": words.home_channel_set()}, {}),
     "/whoami": ({"": lambda said: "memory user 42" in said and "agent:main:memory:dm:42" in said}, {}),
     "/restart": (
