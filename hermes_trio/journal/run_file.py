@@ -1,9 +1,9 @@
-"""The journal file of a run, as its writer uses it: open, repair, lock, write, close.
+"""The journal file of a run, as its writer uses it: open, repair, lock, write, sync, close.
 
-Everything here blocks, so it runs only on the journals' writer thread. Opening takes the kernel's lock, so
-that there is one owner among all processes, and repairs the end of the file: a torn line is cut off and
-logged, a lost newline is added. A write that fails leaves no torn line: the file is truncated to its last
-good byte, and the unwritten lines are written first with the next write.
+Everything here blocks, so it runs only on the journals' writer thread, and `sync` on one that this waits for.
+Opening takes the kernel's lock, so that there is one owner among all processes, and repairs the end of the
+file: a torn line is cut off and logged, a lost newline is added. A write that fails leaves no torn line: the
+file is truncated to its last good byte, and the unwritten lines are written first with the next write.
 """
 
 from __future__ import annotations
@@ -50,21 +50,28 @@ class RunFile:
         self.ended = reading.terminal is not None
 
     def write(self, lines: bytes, *, sync: bool) -> None:
-        """Append complete lines. Raises `JournalUnwritable`; then the next write writes them first."""
+        """Append complete lines; with `sync` they are durable after the next call of that. Raises
+        `JournalUnwritable`; then the next write writes them first."""
         self._unwritten += lines
         self._unsynced |= sync
         try:
             self._write_all(self._unwritten)
-            self._unwritten = b""
-            if self._unsynced:
-                os.fsync(self._fd)
-                if self._new_in is not None:
-                    # After the fsync of the file, which does most of the work; the other order is slower.
-                    sync_dir(self._new_in)
-                    self._new_in = None
-                self._unsynced = False
         except OSError as error:
             raise unwritable(self.run_id, error) from error
+        self._unwritten = b""
+
+    def sync(self) -> None:
+        """Make the lines durable that are to be, if they are not. Raises `JournalUnwritable`."""
+        if self.closed or not self._unsynced:
+            return
+        try:
+            os.fsync(self._fd)
+            if self._new_in is not None:
+                # After the fsync of the file, which does most of the work; the other order is slower.
+                sync_dir(self._new_in)
+        except OSError as error:
+            raise unwritable(self.run_id, error) from error
+        self._new_in, self._unsynced = None, False
 
     def close(self) -> None:
         """Close the file, if it is open, after a last attempt to write the lines that could not be written
@@ -72,8 +79,8 @@ class RunFile:
         if self.closed:
             return
         try:
-            if self._unwritten or self._unsynced:
-                self.write(b"", sync=False)
+            self.write(b"", sync=False)
+            self.sync()
         except JournalUnwritable as error:
             log.error("end of a run journal not written", error=str(error))
         finally:

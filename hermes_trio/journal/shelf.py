@@ -24,8 +24,12 @@ class OpenRun(Protocol):
     closed: bool
 
     def write(self, lines: bytes, *, sync: bool) -> None:
-        """Append complete lines; with `sync` they survive a crash of the machine when this returns. Raises
-        `JournalError`; then the next write writes them first."""
+        """Append complete lines; with `sync` they survive a crash of the machine after the next call of that.
+        Raises `JournalError`; then the next write writes them first."""
+
+    def sync(self) -> None:
+        """Make durable what has to be. Called on any thread, while the one that writes waits. Raises
+        `JournalError`."""
 
     def close(self) -> None:
         """Close it, if it is open, after a last attempt to write what could not be written before."""

@@ -16,6 +16,7 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -25,7 +26,17 @@ import trio
 from ..base.errors import JournalClosed, JournalError
 from ..base.events import Event
 from ..base.world import World
-from ..host.loop.worker import Batcher, BatchTimes, Runner, Worker, finished, perform_each, worker_thread
+from ..host.loop.worker import (
+    Batcher,
+    BatchTimes,
+    Pending,
+    Runner,
+    Worker,
+    finished,
+    perform_each,
+    together,
+    worker_thread,
+)
 from ..log import Log
 from .broadcast import Broadcast
 from .file_shelf import FileShelf
@@ -50,6 +61,33 @@ MAX_BATCH = 512
 CLOSE_WITHIN = 2.0
 
 log = Log(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsynced:
+    """The result of a job that has written lines which are to be durable before its caller continues."""
+
+    file: OpenRun
+    then: Callable[[], None]
+    """What is to be done after that."""
+
+
+def _perform(batch: Sequence[Pending[Callable[[], Any], Any]]) -> None:
+    """Run the jobs of a batch, then sync together what they have written: hundreds of runs may end in one
+    moment, and each would wait for the disk as often as all before it."""
+    perform_each(batch)
+    unsynced = [
+        (pending, pending.result.value)
+        for pending in batch
+        if isinstance(pending.result, outcome.Value) and isinstance(pending.result.value, _Unsynced)
+    ]
+    files = list({one.file for _, one in unsynced})
+    synced = dict(zip(files, together([file.sync for file in files]), strict=True))
+    for pending, one in unsynced:
+        result = synced[one.file]
+        # An outcome can be unwrapped only once, and a file may have several.
+        failed = outcome.Error(result.error) if isinstance(result, outcome.Error) else None
+        pending.result = failed or outcome.capture(one.then)
 
 
 class RunWriter:
@@ -94,7 +132,7 @@ class RunWriter:
         self._journals._jobs.hand_over(write)
         return records
 
-    def _taken(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], Callable[[], None]]:
+    def _taken(self, happened: Iterable[Event | tuple[str, Any]]) -> tuple[list[Record], Callable[[], Any]]:
         """Return the records of these events, with their seqs, and a function that writes them."""
         records, lines = self._lines(happened)
         last = records[-1]
@@ -103,9 +141,15 @@ class RunWriter:
             last.terminal and last.terminal_state != TerminalState.CUT
         )
 
-        def write() -> None:
+        def write() -> _Unsynced | None:
             self._unseen.append(records)
             self._file.write(lines, sync=sync)
+            if sync:
+                return _Unsynced(self._file, publish)
+            publish()
+            return None
+
+        def publish() -> None:
             self._journals._written.extend(self._unseen)
             self._unseen.clear()
             if last.terminal:
@@ -153,7 +197,7 @@ class Journals:
         self._written: deque[Sequence[Record]] = deque()
         """Records that are in their file and not yet published, each batch of one run."""
         self._last_event_time = 0.0
-        self._jobs: Jobs = Batcher(self._publishing(writer), perform_each, limit=MAX_BATCH)
+        self._jobs: Jobs = Batcher(self._publishing(writer), _perform, limit=MAX_BATCH)
         self._reader = reader
         self._open = True
 

@@ -224,6 +224,32 @@ async def test_a_terminal_record_is_fsynced_and_that_of_a_cut_run_is_not(
     assert len(logs) == synced, "a failed fsync is repeated when the run is closed"
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+async def test_of_runs_that_end_together_only_the_one_that_cannot_be_synced_fails(
+    root: Path, file: JournalFile, world: World
+) -> None:
+    """The file of run-1 is a pipe, as above."""
+    file.path.parent.mkdir(parents=True)
+    os.mkfifo(file.path, 0o600)
+    failed: list[str] = []
+
+    async def end(run_id: str) -> None:
+        try:
+            await append_run_event(journals, "s1", run_id, "run.completed")
+        except JournalUnwritable:
+            failed.append(run_id)
+
+    reading = os.open(file.path, os.O_RDWR)
+    try:
+        async with open_journals(root, world) as journals, trio.open_nursery() as nursery:
+            for run_id in ("run-1", "run-2", "run-3"):
+                nursery.start_soon(end, run_id)
+    finally:
+        os.close(reading)
+    assert failed == ["run-1"]
+    assert all(read_run(root, "s1", run_id).terminal for run_id in ("run-2", "run-3"))
+
+
 async def test_no_event_can_follow_a_terminal_one(journals: Journals, root: Path) -> None:
     """Not in the same block, not in the same batch, and not after reopening."""
     with await journals.open_run("s1", "run-1") as run:

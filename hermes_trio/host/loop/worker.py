@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,6 +23,10 @@ from ...log import Log
 
 STEPS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds in seconds of the classes in which `BatchTimes` counts batches."""
+
+AT_ONCE = 16
+"""Jobs that `together` runs at the same time. The disk takes as many writes at once, and more threads would
+compete for Python's lock."""
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -171,6 +175,28 @@ def perform_each(batch: Sequence[Pending[Callable[[], Any], Any]]) -> None:
     """Run each job of a batch, whether the others fail or not. For a batcher whose items are jobs."""
     for pending in batch:
         pending.result = outcome.capture(pending.item)
+
+
+def together(jobs: Sequence[Callable[[], T]]) -> list[outcome.Outcome[T]]:
+    """Run blocking jobs at the same time, up to `AT_ONCE` of them, and return their outcomes. One of them
+    runs on the thread of the caller, so one job alone starts no thread."""
+    outcomes: dict[int, outcome.Outcome[T]] = {}
+    numbers = iter(range(len(jobs)))
+
+    def work() -> None:
+        for number in numbers:
+            outcomes[number] = outcome.capture(jobs[number])
+
+    helpers = [threading.Thread(target=work, daemon=True) for _ in range(min(len(jobs), AT_ONCE) - 1)]
+    started = []
+    with suppress(RuntimeError):  # the system has no room for more threads
+        for helper in helpers:
+            helper.start()
+            started.append(helper)
+    work()
+    for helper in started:
+        helper.join()
+    return [outcomes[number] for number in range(len(jobs))]
 
 
 async def finished(runner: Runner, job: Callable[[], T]) -> T:

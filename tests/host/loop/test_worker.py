@@ -17,6 +17,7 @@ import trio
 import trio.testing
 
 from hermes_trio.host.loop.worker import (
+    AT_ONCE,
     Batcher,
     Pending,
     Runner,
@@ -24,6 +25,7 @@ from hermes_trio.host.loop.worker import (
     finished,
     inline_worker,
     perform_each,
+    together,
     worker_thread,
 )
 from tests.logs import capture_logs
@@ -308,3 +310,17 @@ async def test_items_after_a_hung_batch_are_performed_when_the_disk_recovers() -
     for job in held:
         job()
     assert done == [1, 2, 3, 4]
+
+
+def test_blocking_jobs_run_together_and_each_has_its_own_outcome() -> None:
+    all_run = threading.Barrier(AT_ONCE)
+
+    def job(number: int) -> int:
+        all_run.wait(timeout=30)
+        return 10 // number
+
+    results = together([partial(job, number) for number in range(2 * AT_ONCE)])
+    assert isinstance(results[0], outcome.Error)
+    assert isinstance(results[0].error, ZeroDivisionError)
+    assert [result.unwrap() for result in results[1:]] == [10 // n for n in range(1, 2 * AT_ONCE)]
+    assert together([]) == []
