@@ -14,6 +14,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -37,7 +38,7 @@ from .model_errors import (
     StreamMalformed,
     StreamStale,
 )
-from .model_transport import CHUNKS
+from .model_transport import CHUNKS, ResponseBody
 from .refused_pictures import speaks_of_pictures
 
 LONGEST_TEXT = 500_000
@@ -107,8 +108,8 @@ async def open_answer(
     """Send the request and yield the items of its answer. Raise `ModelError` if there is no answer. A refused
     part of the request is left out if possible, and the request repeated."""
     known = len(vendor_request.refused)
-    response, chunks, read_timeout = await _response(client, endpoint, vendor_request, world)
-    content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    opened = await _opened_answer(client, endpoint, vendor_request, world)
+    content_type, chunks, read_timeout = opened.content_type, opened.chunks, opened.read_timeout
     decoder = sse.JsonAnswer() if content_type == "application/json" else sse.Decoder()
     refused = (said for said in vendor_request.refused[known:] if speaks_of_pictures(said.lower()))
     before = [PicturesRefused(endpoint.model, said) for said in refused]
@@ -119,14 +120,49 @@ async def open_answer(
         yield answer
     finally:
         # httpx closes the response under its own shield, and never waits for the peer.
-        await _close(response, chunks, _LINGER if answer.is_over else 0)  # noqa: ASYNC102
+        await opened.close(_LINGER if answer.is_over else 0)  # noqa: ASYNC102
 
 
-async def _response(
+@dataclass(frozen=True, slots=True)
+class _OpenedAnswer:
+    """The answer whose head has arrived. It lasts as long as the model writes, so it has no more than what is
+    needed from here on: the request and the response of httpx are gone."""
+
+    content_type: str
+    chunks: AsyncIterator[bytes]
+    read_timeout: float
+    _end: Callable[[], Awaitable[None]]
+
+    async def close(self, seconds: float) -> None:
+        """Read the rest of the body for a short time, then end it."""
+        try:
+            with trio.move_on_after(seconds), suppress(httpx.HTTPError, httpx.StreamError):
+                async for _ in self.chunks:
+                    pass
+        finally:
+            await self._end()  # noqa: ASYNC102 - it shields what it waits for
+
+
+def _opened(response: httpx.Response, read_timeout: float) -> _OpenedAnswer:
+    content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    chunks = _chunks(response)
+    end: Callable[[], Awaitable[None]] = partial(_end_response, response)
+    if isinstance(chunks, ResponseBody):
+        # It refers to the response, which refers to it: both would stay until the garbage collector runs.
+        del response.stream
+        end = chunks.aclose
+    return _OpenedAnswer(content_type, chunks, read_timeout, end)
+
+
+async def _end_response(response: httpx.Response) -> None:
+    await response.aclose()
+    del response.stream  # as above
+
+
+async def _opened_answer(
     client: httpx.AsyncClient, endpoint: Endpoint, vendor_request: VendorRequest, world: World
-) -> tuple[httpx.Response, AsyncIterator[bytes], float]:
-    """Return the response that has an answer, its body, and its read timeout. Raise `ModelError` if there is
-    none."""
+) -> _OpenedAnswer:
+    """Return the response that has an answer. Raise `ModelError` if there is none."""
     headers = endpoint.sign_in | dict(vendor_request.headers)
     body = await vendor_request.body()
     for said in vendor_request.refused:
@@ -144,11 +180,11 @@ async def _response(
         )
         request.stream = stream
         response = await _send(client, request, endpoint, read_timeout)
-        chunks = _chunks(response)
+        opened = _opened(response, read_timeout)
         if response.is_success:
-            return response, chunks, read_timeout
-        explanation = await _explanation(chunks, endpoint, read_timeout)
-        await _close(response, chunks, 0)
+            return opened
+        explanation = await _explanation(opened.chunks, endpoint, read_timeout)
+        await opened.close(0)
         error = response_error(endpoint, response.status_code, response.headers, explanation, world.now())
         # Servers refuse a picture with any status: as a bad request, an unknown model, an internal error.
         may_amend = isinstance(error, RequestRefused) or speaks_of_pictures(error.said.lower())
@@ -190,7 +226,7 @@ def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
     if "content-encoding" in response.headers:
         return response.aiter_bytes()
     if CHUNKS in response.extensions:
-        body: AsyncIterator[bytes] = response.extensions[CHUNKS]
+        body: ResponseBody = response.extensions[CHUNKS]
         return body
     assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an asynchronous client
     return aiter(response.stream)
@@ -208,18 +244,6 @@ async def _explanation(chunks: AsyncIterator[bytes], endpoint: Endpoint, read_ti
         except httpx.HTTPError as error:
             raise _translated(error, endpoint, read_timeout) from error
     return body
-
-
-async def _close(response: httpx.Response, chunks: AsyncIterator[bytes], seconds: float) -> None:
-    """Read the rest of the body for a short time, then close the response."""
-    try:
-        with trio.move_on_after(seconds), suppress(httpx.HTTPError, httpx.StreamError):
-            async for _ in chunks:
-                pass
-    finally:
-        await response.aclose()  # noqa: ASYNC102 - it shields what it waits for
-        # It refers to the response, which refers to it: both would stay until the garbage collector runs.
-        del response.stream
 
 
 class AnswerStream:

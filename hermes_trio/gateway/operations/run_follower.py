@@ -84,7 +84,7 @@ async def follow_from_start(runs: Runs, run_id: str, follower: RunFollower, watc
     the run is over, and its last event was not heard; or the subscription was too slow."""
     while not follower.has_end:
         records: Sequence[Record] | None = None
-        with trio.move_on_after(HEARTBEAT):
+        with trio.CancelScope(deadline=trio.current_time() + HEARTBEAT):  # needs less than `move_on_after`
             records = await watch.next()
         if records is None:
             await follower.silence()

@@ -110,6 +110,10 @@ class HttpConnection:
         elif self.waits and not self.known:
             self.evict()
 
+    def vouch(self) -> None:
+        """Note that the current request is authenticated."""
+        self.known = True
+
     def evict(self) -> None:
         """Close the connection now."""
         self._whole.cancel(reason="another connection needs the place")
@@ -123,9 +127,8 @@ class HttpConnection:
         async with self._stream:
             with suppress(Hangup, trio.BrokenResourceError, trio.ClosedResourceError):
                 try:
-                    while (self._is_new or not self.closing) and (request := await self._next()) is not None:
+                    while (self._is_new or not self.closing) and (exchange := await self._next()) is not None:
                         self._is_new, self.known, self.since = False, False, trio.current_time()
-                        exchange = Exchange(self._http, self._stream, request, self)
                         if not await exchange.answer(self._app):
                             break
                         self._http.start_next_cycle()
@@ -133,11 +136,12 @@ class HttpConnection:
                     await self._refuse(error.error_status_hint)
                 await self._linger()
 
-    async def _next(self) -> h11.Request | None:
-        """Return the next request; None if none comes."""
+    async def _next(self) -> Exchange | None:
+        """Return the exchange of the next request; None if none comes."""
         self.since, self.waits = trio.current_time(), True
         try:
-            return await self._read_head()
+            request = await self._read_head()
+            return Exchange(self._http, self._stream, request, self) if request is not None else None
         finally:
             self.waits, self.idle = False, None
 
@@ -187,7 +191,9 @@ class Exchange:
         request: h11.Request,
         connection: HttpConnection,
     ) -> None:
-        self._http, self._stream, self._request, self._connection = http, stream, request, connection
+        self._http, self._stream, self._connection = http, stream, connection
+        # Not the request: an answer may last as long as a turn, and the scope has all that is needed.
+        self._method, self._scope = request.method, self._scope_of(request)
         self._body_by = trio.current_time() + BODY_WITHIN
         self._progress_by = trio.current_time() + PROGRESS_WITHIN
         self._progress = self._size = self._chunks = 0
@@ -203,9 +209,9 @@ class Exchange:
     async def answer(self, app: App) -> bool:
         """Answer the request. Return True if the client may send another one. Raises `Hangup` if it has
         gone."""
-        scope = self._scope()
+        scope = self._scope
         if scope is None:
-            await self._plainly(405 if self._request.method == b"CONNECT" else 400)
+            await self._plainly(405 if self._method == b"CONNECT" else 400)
             return False
         if len(scope["headers"]) > MOST_HEADERS:
             await self._plainly(431)
@@ -231,11 +237,11 @@ class Exchange:
                     break
         return self._http.their_state is h11.DONE
 
-    def _scope(self) -> Message | None:
-        """Return the request as an ASGI scope. Return None for a target that is not a path or an HTTP
+    def _scope_of(self, request: h11.Request) -> Message | None:
+        """Return a request as an ASGI scope. Return None for a target that is not a path or an HTTP
         address, and for a body with two lengths, because a proxy in front of us may use the other one."""
-        target, names = self._request.target, {name for name, _ in self._request.headers}
-        if self._request.method == b"CONNECT" or {b"content-length", b"transfer-encoding"} <= names:
+        target, names = request.target, {name for name, _ in request.headers}
+        if request.method == b"CONNECT" or {b"content-length", b"transfer-encoding"} <= names:
             return None
         if not target.startswith(b"/"):
             try:
@@ -249,21 +255,18 @@ class Exchange:
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": self._request.http_version.decode("ascii"),
-            "method": self._request.method.decode("ascii"),
+            "http_version": request.http_version.decode("ascii"),
+            "method": request.method.decode("ascii"),
             "scheme": "http",
             "path": unquote(path.decode("latin-1")),
             "raw_path": path,
             "query_string": query,
             "root_path": "",
-            "headers": list(self._request.headers),
+            "headers": list(request.headers),
             "client": self._connection.peer,
             "server": self._connection.own,
-            "extensions": {VOUCH: self._vouch, NOTES: self._connection.notes},
+            "extensions": {VOUCH: self._connection.vouch, NOTES: self._connection.notes},
         }
-
-    def _vouch(self) -> None:
-        self._connection.known = True
 
     # --- called by the application ---
 
@@ -334,7 +337,7 @@ class Exchange:
             if self._connection.closing or not self._is_whole():
                 headers.append((b"connection", b"close"))
             self._head = h11.Response(status_code=message["status"], headers=headers)
-            self._takes_body = self._request.method != b"HEAD" and message["status"] not in (204, 304)
+            self._takes_body = self._method != b"HEAD" and message["status"] not in (204, 304)
             return
         assert self._has_begun  # noqa: S101 - an answer has a head first
         data, self._head = self._http.send(self._head) if self._head is not None else b"", None
