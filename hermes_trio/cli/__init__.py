@@ -38,12 +38,13 @@ _COMMANDS = {
     "logs": "Print the log of the gateway.",
     "backup": "Back up the home, also while the gateway runs.",
     "restore": "Make a home from a backup.",
+    "db": "Move the store of a home to a server, and back.",
     "import": "Move in from a home of hermes-agent.",
     "setup": "Set up the model and a platform with a few questions.",
     "config": "Print the configuration, and check it.",
     "completion": "Print the script that completes commands in a shell.",
 }
-_OF_A_HOME = ("logs", "backup", "restore", "import", "completion")
+_OF_A_HOME = ("logs", "backup", "restore", "db", "import", "completion")
 """The commands in `home_commands`; all others are in `subcommands`."""
 
 

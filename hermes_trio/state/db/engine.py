@@ -98,6 +98,9 @@ class Engine(Protocol):
         """Open a lost connection again, and wait for the server meanwhile. Raises `StoreError` if it stays
         away."""
 
+    def count_ids_on(self) -> None:
+        """Let new ids follow the stored ones, after rows with ids were copied in."""
+
     def is_replaced(self) -> bool:
         """Return whether the files of the database were removed or replaced."""
 

@@ -107,6 +107,18 @@ class PostgresEngine:
         # One of the two that waited for each other was chosen, and has undone its transaction.
         return isinstance(error.__cause__ or error, errors.DeadlockDetected)
 
+    def count_ids_on(self) -> None:
+        columns = self._writing.execute(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND is_identity = 'YES'"
+        )
+        for table, column in columns.fetchall():
+            self._writing.execute(
+                f"SELECT setval(pg_get_serial_sequence(?, ?), coalesce(max({column}), 0) + 1, FALSE) "  # noqa: S608
+                f"FROM {table}",
+                (table, column),
+            )
+
     def is_replaced(self) -> bool:
         return False
 

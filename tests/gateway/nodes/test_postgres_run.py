@@ -77,6 +77,48 @@ async def test_a_turn_that_was_cut_by_a_kill_is_resumed(home: Path, server: Post
     assert len(model.requests) == 3
 
 
+async def test_a_home_moves_to_a_server_and_back(home: Path, server: PostgresServer) -> None:
+    async def serve(said: str) -> str:
+        """Let one message be answered, and return the conversation as the command line shows it."""
+        async with living(home) as life:
+            await life.up()
+            answered = len(platform.chat("42").texts)
+            await platform.says(said)
+            await platform.until(lambda: len(platform.chat("42").texts) > answered)
+            await hermes("stop", environ=environment(home))
+            assert await life.ended() == 0
+        return await shown()
+
+    async def shown() -> str:
+        [session] = json.loads((await hermes("sessions", "list", "--json", environ=environment(home))).stdout)
+        done = await hermes("sessions", "show", session["session_id"], environ=environment(home))
+        assert (await hermes("journal", "check", environ=environment(home))).returncode == 0
+        return done.stdout
+
+    async with open_loopback() as platform, open_model_server() as model:
+        use(home, server.url(), port=platform.port, model=model.openai_url)
+        with_server = (home / "config.yaml").read_text()
+        alone = "".join(line for line in with_server.splitlines(True) if not line.startswith("database:"))
+        (home / "config.yaml").write_text(alone)
+        in_file = await serve("one")
+        (home / "config.yaml").write_text(with_server)
+        copied = await hermes("db", "copy", "--to", "server", environ=environment(home))
+        assert copied.returncode == 0, copied.stderr
+        assert copied.stdout.endswith("rows and 1 journal.\n")
+        again = await hermes("db", "copy", "--to", "server", environ=environment(home))
+        assert (again.returncode, "has conversations already" in again.stderr) == (1, True)
+        assert await shown() == in_file
+        on_server = await serve("two")
+        assert on_server.count("Hello.") == 2
+        for path in (*home.glob("gateway.db*"), *home.glob("journal/*/*")):
+            path.unlink()
+        copied = await hermes("db", "copy", "--to", "home", environ=environment(home))
+        assert copied.returncode == 0, copied.stderr
+        (home / "config.yaml").write_text(alone)
+        assert await shown() == on_server
+        assert (await serve("three")).count("Hello.") == 3
+
+
 async def test_a_crash_of_the_server_loses_and_doubles_nothing(home: Path, server: PostgresServer) -> None:
     async with open_loopback() as platform, open_model_server() as model:
         use(home, server.url(), port=platform.port, model=model.openai_url)
