@@ -16,7 +16,7 @@ from .db.engine import Db
 TABLES = (
     *("meta", "sessions", "turns", "messages", "inbox", "outbox", "dead_chats", "processes", "approvals"),
     *("pairing_requests", "paired", "pairing_mistakes", "endings", "compactions", "todos", "logins", "lives"),
-    *("chats", "roles", "told", "journal"),
+    *("chats", "roles", "told", "journal", "jobs"),
 )
 """All tables, each after those that it refers to."""
 _AT_ONCE = 500

@@ -15,6 +15,7 @@ from hermes_trio.state.db.database import OpenEngine, open_database
 from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import SchemaStep, shipped_steps
 from hermes_trio.state.db.opening import open_connections
+from hermes_trio.state.store_copy import TABLES
 from hermes_trio.state.tables import transcript
 from hermes_trio.state.tables.transcript import TranscriptRow
 from tests.state.rows import NOON, session
@@ -47,6 +48,10 @@ def test_the_steps_make_the_same_tables_on_every_engine(tmp_path: Path, world: W
     with closing(opened.reading), closing(opened.writing):
         assert columns(db) == columns(opened.writing)
     assert len(columns(db)) > 100
+
+
+def test_a_copy_of_the_store_has_every_table(db: Db) -> None:
+    assert {table for table, _, _ in columns(db)} - {"schema_steps"} == set(TABLES)
 
 
 async def test_missing_steps_are_applied_once_and_rows_stay(
