@@ -33,6 +33,7 @@ _COMMANDS = {
     "pairing": "Approve people who ask to talk to the agent, and revoke approvals.",
     "service": "Run the gateway as a service of systemd or launchd.",
     "doctor": "Look for problems, and print a remedy for each.",
+    "schedule": "List reminders and repeated tasks, and change them.",
     "sessions": "List, print, export or delete conversations.",
     "journal": "Print the run journals, and check them.",
     "logs": "Print the log of the gateway.",

@@ -30,6 +30,7 @@ from .api.health_routes import HealthRoutes
 from .api.login_routes import LoginRoutes
 from .api.message_routes import MessageRoutes
 from .api.metrics import Metrics, MetricsRoutes
+from .api.schedule_routes import ScheduleRoutes
 from .api.session_changes import ChangeFeed, gateway_status, note_gateway, note_turns
 from .api.session_routes import SessionRoutes
 from .api.turn_routes import TurnRoutes
@@ -199,6 +200,7 @@ class Web:
             FileRoutes(home.path, keep),
             TurnRoutes(database, open_questions, answer_question, stop_and_drop, changes),
             CommandRoutes(database, config, work.sessions, connections, gateway.commands.obey, changes),
+            ScheduleRoutes(database, config, world, connections, home.schedule),
             EventRoutes(database, journals, control, home.life, changes),
             CompletionRoutes(config, runs, conversations, shutdown.work_over, self.callers),
             RunRoutes(runs, conversations, answer_question),

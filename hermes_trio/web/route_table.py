@@ -12,6 +12,7 @@ from .api.health_routes import HealthRoutes
 from .api.login_routes import LoginRoutes
 from .api.message_routes import MessageRoutes, NewMessage
 from .api.metrics import MetricsRoutes
+from .api.schedule_routes import JobChange, NewJob, ScheduleRoutes
 from .api.session_routes import NewSession, SessionRoutes, SessionUpdate
 from .api.turn_routes import QuestionAnswer, TurnRoutes
 from .http.auth import LoginRequest
@@ -85,6 +86,15 @@ GROUPS: tuple[RouteGroup[Any], ...] = (
     RouteGroup(
         CommandRoutes,
         (RouteSpec("POST", f"{SESSION}/commands", CommandRoutes.obey, takes=CommandText),),
+    ),
+    RouteGroup(
+        ScheduleRoutes,
+        (
+            RouteSpec("GET", "/api/schedule", ScheduleRoutes.every),
+            RouteSpec("POST", "/api/schedule", ScheduleRoutes.order, takes=NewJob),
+            RouteSpec("PATCH", "/api/schedule/{job_id}", ScheduleRoutes.change, takes=JobChange),
+            RouteSpec("DELETE", "/api/schedule/{job_id}", ScheduleRoutes.remove),
+        ),
     ),
     RouteGroup(EventRoutes, (RouteSpec("GET", "/api/events", EventRoutes.events),)),
     RouteGroup(

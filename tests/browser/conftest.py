@@ -149,7 +149,7 @@ class People:
     away: bool = False
     """The gateway is gone for a while in this test, and browsers may report it."""
     astray: bool = False
-    """A page requests something that does not exist, and browsers may report it, at any time."""
+    """A page requests something that does not exist or is refused. Browsers may report it at any time."""
     _contexts: list[Any] = field(default_factory=list)
 
     def stranger(self, **how: Any) -> Page:

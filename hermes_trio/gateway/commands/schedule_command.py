@@ -29,7 +29,7 @@ async def schedule_command(home: Home, source: SessionSource, rest: str) -> str:
         if not rest:
             return schedule.listed(await database.read(jobs.of_chat, source), zone)
         if word in _ACTIONS:
-            await database.write(schedule.change, word, job_id, source, new_id=new_id, now=now, default=zone)
+            await database.write(schedule.change, word, job_id, source, now=now, default=zone)
             reply = f"Done: {word} {job_id}."
         elif colon:
             job = await database.write(schedule.order, new_id, source, when, text, now=now, default=zone)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 
-from ...base.due_times import Once, described, next_after, parse, passed, shown, zone_named
+from ...base.due_times import described, next_after, parse, passed, shown, zone_named
 from ...base.errors import GatewayError
 from ...base.messages import MessageEvent, SessionSource
 from ..db.engine import Db
@@ -69,7 +69,6 @@ def change(
     job_id: str,
     source: SessionSource | None,
     *,
-    new_id: str,
     now: float,
     default: tzinfo | None,
 ) -> Job:
@@ -86,7 +85,9 @@ def change(
         case "remove":
             jobs.remove(db, job_id)
         case "run":
-            jobs.add(db, Job(new_id, job.source, job.text, Once(now), job.zone, "once", now, now))
+            if job.paused:
+                raise JobRefused("It is paused. Resume it first.")
+            jobs.resume(db, job_id, now)  # and then at its times, as before
         case _:
             raise JobRefused(f"{action[:40]!r} is none of pause, resume, remove, run.")
     return job
@@ -111,7 +112,8 @@ def fire_due(db: Db, now: float, default: tzinfo | None, key_of: Callable[[Sessi
 
 def _times(job: Job, now: float, default: tzinfo | None) -> list[float]:
     """Return the due times that get a message now."""
-    times = passed(job.rule, job.next_at or now, now, MOST_MISSED, default)
+    first = now if job.next_at is None else job.next_at  # one of its times, or when somebody let it run
+    times = sorted({first, *passed(job.rule, first, now, MOST_MISSED, default)})
     if job.missed == "all":
         return times
     return [at for at in times[-1:] if job.missed == "once" or at > now - LATE]

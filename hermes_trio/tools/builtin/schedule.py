@@ -62,7 +62,6 @@ async def _schedule(arguments: ScheduleArguments, place: Workplace) -> Result:
                     action,
                     arguments.id,
                     source,
-                    new_id=world.new_id()[:8],
                     now=world.time(),
                     default=world.zone,
                 )

@@ -224,8 +224,8 @@ async def test_no_name_in_a_path_leads_out_of_its_directory(web_stage: WebStage)
             if "{" not in entry.path:
                 continue
             for name in OUTSIDE:
-                # It is refused for its name or its body, and nothing is made.
-                body = b"" if entry.method in ("GET", "DELETE") else b"{]"
+                # It is refused for its name or its body, and nothing is made. A file is any body but none.
+                body = b"" if entry.takes is None else b"{]"
                 head = (
                     f"{entry.method} {at(entry, name)} HTTP/1.1\r\n{WITH_KEY}Content-Length: {len(body)}\r\n"
                 )

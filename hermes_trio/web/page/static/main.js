@@ -6,6 +6,7 @@ import { askText, askYes, showDialog } from "./dialog.js";
 import { $, announce, h, icon, keep } from "./dom.js";
 import { saveConversation } from "./export.js";
 import { flush } from "./outbox.js";
+import "./schedule.js";
 import { go, isNarrow, showSidebar, sidebarShown, titleOf } from "./sidebar.js";
 import { showStatus } from "./status.js";
 import { distrust, loadSessions, on, open, store } from "./store.js";
