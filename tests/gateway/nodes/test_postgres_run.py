@@ -141,6 +141,32 @@ async def test_a_crash_of_the_server_loses_and_doubles_nothing(home: Path, serve
     assert "connected to the database again" in log
 
 
+async def test_a_server_that_stays_away_for_a_lease_ends_the_gateway_and_the_next_one_resumes(
+    home: Path, server: PostgresServer
+) -> None:
+    async with open_loopback() as platform, open_model_server() as model:
+        use(home, server.url(), port=platform.port, model=model.openai_url, more=", lease: 3")
+        model.answers(Reply().says("Let me th").hangs())
+        model.otherwise = Reply().says("Resumed.")
+        async with living(home) as life:
+            await life.up()
+            platform.post("hello")
+            await model.until(lambda: len(model.requests) == 1)
+            server.stop("immediate")
+            try:
+                assert await life.ended() == 1
+                await model.until(lambda: model.open == 0)  # nobody waits for the answer any more
+            finally:
+                server.start()
+        assert "lease lost" in (home / "logs" / "gateway.log").read_text()
+        async with living(home) as life:
+            await life.up()
+            await platform.until(lambda: any("Resumed." in text for text in platform.chat("42").texts))
+            await hermes("stop", environ=environment(home))
+            assert await life.ended() == 0
+    assert len(model.requests) == 2
+
+
 @pytest.fixture
 def with_password(server: PostgresServer) -> Iterator[PostgresServer]:
     """The server, with a user `kim` that needs the password `correct-horse`."""
