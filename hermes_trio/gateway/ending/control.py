@@ -74,6 +74,11 @@ class Control:
         while self.end_by >= time:
             await self._changed.wait()
 
+    @property
+    def grace_is_over(self) -> bool:
+        """True from the moment on in which the turns that still run are cut."""
+        return trio.current_time() >= self.end_by - MARGIN
+
     async def hurried(self) -> None:
         """Wait for a second stop request, which sets the grace to zero."""
         await self._hurried.wait()

@@ -14,6 +14,7 @@ import trio
 from ...config.schema import AgentConfig
 from ...log import Log
 from ...platform.contract import FloodWait, PlatformError
+from ..ending.control import Control
 from ..links.link import Connection, calling
 from ..outbound import texts
 from ..outbound.chats import Chats
@@ -42,10 +43,12 @@ async def show_progress(
     chat: Chat,
     thread_id: str | None,
     agent: AgentConfig,
+    control: Control,
 ) -> None:
     """Show the typing sign; tell every `agent.gateway_notify_interval` seconds that the turn still runs, in
     one message on a platform with edits, which in the end says how long the turn took; and warn once of a
-    long inactivity, before the limit ends the turn. Runs until it is cancelled.
+    long inactivity, before the limit ends the turn. Runs until it is cancelled. A turn that waits to be cut
+    shows no typing sign.
 
     One task for all of it: thousands of turns may run, and a stop has to end each of their tasks.
     """
@@ -60,7 +63,7 @@ async def show_progress(
             await trio.sleep_until(min(types_at, tells_at, turn.active_at + warns_after))
             now = trio.current_time()
             if now >= types_at:
-                if not handle.questions and not chats.held_for(chat):
+                if not handle.questions and not chats.held_for(chat) and not control.grace_is_over:
                     await _show_typing(chats, connection, chat, thread_id)
                 types_at = trio.current_time() + TYPING_EVERY
             if now >= tells_at:

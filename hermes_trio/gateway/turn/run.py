@@ -228,7 +228,8 @@ class Turns:
         if run.stream is not None and run.stream.draft:
             self.chats.lane(run.chat).show(run.stream, "")  # a person can stop it before its first words
         place, agent = (run.chat, run.thread_id), self.home.config.agent
-        nursery.start_soon(show_progress, self.chats, run.connection, run.handle, turn, *place, agent)
+        shown = self.chats, run.connection, run.handle, turn, *place, agent, self.shutdown.control
+        nursery.start_soon(show_progress, *shown)
 
     async def _answer(self, run: TurnRun, turn: TurnContext) -> None:
         """Call the agent, and note its answer or how it failed."""

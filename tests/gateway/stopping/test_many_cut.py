@@ -7,6 +7,7 @@ import trio
 from hermes_trio.gateway.ending.endings_table import MARGIN
 from hermes_trio.gateway.session.registry import MOST_AT_ONCE
 from hermes_trio.gateway.turn.context import TurnContext
+from hermes_trio.gateway.turn.progress import TYPING_EVERY
 from tests.stage import Stage
 
 
@@ -31,9 +32,13 @@ async def test_the_first_of_many_turns_have_ended_when_the_last_are_cut(stage: S
             await stage.says(chat, chat=chat)
         while len(gateway.work.running) < len(chats):
             await gateway.work.running.changed.wait()
+        await trio.sleep(TYPING_EVERY - 0.05)  # the next typing sign is due while the first group ends
         began = trio.current_time()
         gateway.stop(grace=0)
     assert trio.current_time() - began < MARGIN
     assert {outcome for chat in chats for outcome in stage.outcomes(chat)} == {"cut"}
     assert max(left_with) == len(chats)
     assert min(left_with) < MOST_AT_ONCE / 5  # else all were cut before the first had ended
+    typed = [at for chat in chats for at in stage.platform.chat(chat).typing_at]
+    assert typed
+    assert max(typed) <= began, "nobody is shown that a turn goes on which waits to be cut"
