@@ -55,6 +55,8 @@ REAL = (
     "tests/journal/test_full_disk.py",
     "tests/journal/test_row_shelf.py",
     "tests/kill/",
+    "tests/platforms/email/test_dovecot.py",
+    "tests/platforms/email/test_gateway.py",
     "tests/platforms/irc/test_real_servers.py",
     "tests/platforms/telegram/test_gateway.py",
     "tests/platforms/telegram/test_link_",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes_platforms.discord.discord_link import TRAITS as DISCORD
+from hermes_platforms.email.email_link import TRAITS as EMAIL
 from hermes_platforms.irc.irc_link import TRAITS as IRC
 from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
 from hermes_platforms.slack.slack_link import TRAITS as SLACK
@@ -31,6 +32,7 @@ def laws() -> Iterator[str]:
         "Discord": replace(DISCORD, reacts=True),
         "Matrix": replace(MATRIX, reacts=True),
         "Slack": replace(SLACK, reacts=True),
+        "Email": EMAIL,
         "IRC": IRC,
     }
     yield from matrix.table({name: matrix.promised(traits) for name, traits in shown.items()})

@@ -79,7 +79,7 @@ class Stage:
         self.files: dict[str, bytes] = {}
         """Content of the attachments of people, by file id."""
         self._ids = itertools.count(1)
-        self._chats = ShownChats(traits, new_id=lambda: str(next(self._ids)))
+        self._chats = ShownChats(traits, new_id=self.new_message_id)
         self._waiting: deque[WaitingEvent] = deque()
         self._numbers = itertools.count(1)
         self._troubles: list[_Trouble] = []
@@ -183,6 +183,11 @@ class Stage:
         self._troubles += [_Trouble(call, chat, 0, error, arrives=True)] * times
 
     # --- for links: the calls of the gateway ---
+
+    def new_message_id(self) -> str:
+        """Return the id of the message that is shown next. A platform whose ids come from the sender
+        overrides this."""
+        return str(next(self._ids))
 
     async def connecting(self) -> None:
         """Record a connection attempt, or raise the failure that a test has asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
@@ -34,6 +35,14 @@ def check_base_url(name: str, platform: PlatformConfig) -> None:
         raise ConfigInvalid(
             f"platforms.{name}.base_url", "it is no address of a server", "Write it like http://host:8081."
         )
+
+
+def is_this_machine(host: str) -> bool:
+    """Return True for a name or an address of this machine: nobody reads what is sent there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def address(url: str) -> SplitResult | None:

@@ -14,6 +14,8 @@ import trio
 from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.discord.discord_link import TRAITS as DISCORD_TRAITS
 from hermes_platforms.discord.testing import DiscordServer, open_discord
+from hermes_platforms.email.adapter import EmailAdapter
+from hermes_platforms.email.testing import open_mail_server
 from hermes_platforms.irc.adapter import IrcAdapter
 from hermes_platforms.irc.testing import MODERN, OLD, open_irc_server
 from hermes_platforms.matrix.adapter import MatrixAdapter
@@ -66,7 +68,18 @@ def bot(telegram: BotApi) -> TelegramAdapter:
 
 
 @pytest.fixture(
-    params=["memory", "loopback", "telegram", "webhook", "discord", "matrix", "slack", "irc", "irc-old"]
+    params=[
+        "memory",
+        "loopback",
+        "telegram",
+        "webhook",
+        "discord",
+        "matrix",
+        "slack",
+        "email",
+        "irc",
+        "irc-old",
+    ]
 )
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
     anew: Callable[[], Adapter]
@@ -99,6 +112,10 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
                     traits=replace(SLACK_TRAITS, reacts=True),
                 )
                 yield Platform(anew(), slack, anew)
+        elif request.param == "email":
+            async with open_mail_server() as mail:
+                anew = partial(EmailAdapter, mail.settings)
+                yield Platform(anew(), mail, anew)
         elif request.param.startswith("irc"):
             async with open_irc_server(caps=MODERN if request.param == "irc" else OLD) as network:
                 anew = partial(IrcAdapter, network.settings)

@@ -72,6 +72,7 @@ def test_the_shipped_package_registers_no_platform_for_tests() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert set(project["entry-points"]["hermes_trio.platforms"]) == {
         "discord",
+        "email",
         "irc",
         "matrix",
         "slack",

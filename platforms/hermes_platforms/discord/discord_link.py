@@ -7,10 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import trio
-
 from hermes_trio.platform import (
-    Attachment,
     BaseLink,
     ChatGone,
     Log,
@@ -22,6 +19,7 @@ from hermes_trio.platform import (
     Traits,
 )
 
+from ..attached_files import read_attached
 from .api import Denied, DiscordApi, NoAnswer, NotReached
 from .calls import Calls
 from .formatting import to_discord
@@ -137,7 +135,7 @@ class DiscordLink(BaseLink):
             content["components"] = _rows(message)
         if len(message.attachments) > MOST_FILES:
             raise Refused(f"Discord takes {MOST_FILES} files with a message.")
-        files = [await _content(file) for file in message.attachments]
+        files = [await read_attached(file, "Discord") for file in message.attachments]
         try:
             sent = await self._calls.send(
                 f"/channels/{message.thread_id or message.chat_id}/messages", content, files
@@ -190,16 +188,6 @@ def _rows(message: Outgoing) -> list[dict[str, object]]:
     ]
     starts = range(0, len(buttons), BUTTONS_IN_ROW)
     return [{"type": 1, "components": buttons[start : start + BUTTONS_IN_ROW]} for start in starts]
-
-
-async def _content(file: Attachment) -> tuple[str, bytes]:
-    if file.path is None:
-        raise Refused("Discord takes files of this machine only.")
-    try:
-        data = await trio.Path(file.path).read_bytes()
-    except OSError as error:
-        raise Refused(f"{file.path} cannot be read: {error.strerror}.") from error
-    return file.name or trio.Path(file.path).name, data
 
 
 def _id_of(sent: Any, chat_id: str) -> str | None:

@@ -19,13 +19,13 @@ testing        an IRC server for tests
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.platform import install_command
 
+from ..options import is_this_machine
 from .settings import CHANNEL, NICK, IrcSettings
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def settings_of(platform: PlatformConfig) -> IrcSettings:
             "nick", f"{nick[:40]!r} is no nick", "Use up to 30 letters, digits and -, a letter first."
         )
     password = _password(options, "password")
-    if password and not tls and not _is_this_machine(host):
+    if password and not tls and not is_this_machine(host):
         remedy = "Remove tls: false, or the password."
         raise _invalid("tls", "the password of the account would be sent in clear text", remedy)
     line_seconds = float(_option(options, "line_seconds", 1.0))
@@ -119,13 +119,6 @@ def _channels(value: object) -> tuple[str, ...]:
 def _is_channel(value: object) -> bool:
     name, _, key = value.partition(" ") if isinstance(value, str) else ("", "", "")
     return CHANNEL.fullmatch(name) is not None and not any(one.isspace() or one == "," for one in key)
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _invalid(key: str, problem: str, remedy: str) -> ConfigInvalid:

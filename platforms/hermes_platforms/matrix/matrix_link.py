@@ -20,6 +20,7 @@ from hermes_trio.platform import (
     Traits,
 )
 
+from ..attached_files import read_attached
 from .calls import CLIENT, MatrixCalls
 from .formatting import content_of
 from .incoming import Incoming
@@ -108,13 +109,7 @@ class MatrixLink(BaseLink):
         return event_id
 
     async def _uploaded(self, file: Attachment) -> dict[str, object]:
-        if file.path is None:
-            raise Refused("Matrix takes files of this machine only.")
-        try:
-            data = await trio.Path(file.path).read_bytes()
-        except OSError as error:
-            raise Refused(f"{file.path} cannot be read: {error.strerror}.") from error
-        name = file.name or trio.Path(file.path).name
+        name, data = await read_attached(file, "Matrix")
         answer = await self._calls.once("POST", "/_matrix/media/v3/upload", data, params={"filename": name})
         if not isinstance(answer, dict) or not isinstance(answer.get("content_uri"), str):
             raise Refused("The server has not stored the file.")

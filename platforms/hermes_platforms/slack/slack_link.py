@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import trio
-
 from hermes_trio.platform import (
     Attachment,
     BaseLink,
@@ -23,6 +21,7 @@ from hermes_trio.platform import (
     Traits,
 )
 
+from ..attached_files import read_attached
 from .api import SlackApi
 from .calls import Calls
 from .exact_blocks import exact_block
@@ -132,13 +131,7 @@ class SlackLink(BaseLink):
         )
 
     async def _uploaded(self, file: Attachment) -> dict[str, str]:
-        if file.path is None:
-            raise Refused("Slack takes files of this machine only.")
-        try:
-            data = await trio.Path(file.path).read_bytes()
-        except OSError as error:
-            raise Refused(f"{file.path} cannot be read: {error.strerror}.") from error
-        name = file.name or trio.Path(file.path).name
+        name, data = await read_attached(file, "Slack")
         place = await self._calls.once("files.getUploadURLExternal", filename=name, length=len(data))
         await self._calls.upload(str(place.get("upload_url")), data)
         return {"id": str(place.get("file_id")), "title": name}

@@ -97,7 +97,7 @@ async def real_server(name: str, *, password: str = "") -> AsyncIterator[RealSer
             process = subprocess.Popen(command, stdout=output, stderr=output, cwd="/")  # noqa: ASYNC220
         try:
             with trio.fail_after(PATIENCE):
-                while not await _listens(port):
+                while not await listens(port):
                     assert process.poll() is None, (home / "output").read_text()
                     await trio.sleep(0.05)
                 settings = IrcSettings(
@@ -114,7 +114,8 @@ async def real_server(name: str, *, password: str = "") -> AsyncIterator[RealSer
             process.wait()
 
 
-async def _listens(port: int) -> bool:
+async def listens(port: int) -> bool:
+    """Return True if a program listens on a port of this machine."""
     try:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
     except OSError:
