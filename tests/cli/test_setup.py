@@ -164,7 +164,8 @@ def test_a_server_without_a_list_is_no_obstacle(cli: Cli, home: Path) -> None:
         (["--model", "demo", "--allow", "x"], ""),
         (
             ["parrot"],
-            "PLATFORM: not usable. Choose one of terminal, discord, irc, matrix, telegram, or install",
+            "PLATFORM: not usable. Choose one of terminal, discord, email, irc, matrix, slack, telegram, "
+            "or install",
         ),
     ],
 )
