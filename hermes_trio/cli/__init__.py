@@ -45,7 +45,7 @@ _COMMANDS = {
     "config": "Print the configuration, and check it.",
     "completion": "Print the script that completes commands in a shell.",
 }
-_OF_A_HOME = ("logs", "backup", "restore", "db", "import", "completion")
+_OF_A_HOME = ("sessions", "journal", "logs", "backup", "restore", "db", "import", "completion")
 """The commands in `home_commands`; all others are in `subcommands`."""
 
 

@@ -71,6 +71,8 @@ def _keys(
             continue
         at = ("platforms", platform)
         yield (*at, "token"), f"${{{token}}}", [token]
+        if variables.get(second := f"{prefix}_APP_TOKEN"):
+            yield (*at, "app_token"), f"${{{second}}}", [second]
         names = [name for name in (f"{prefix}_ALLOWED_USERS", "GATEWAY_ALLOWED_USERS") if variables.get(name)]
         if people := [one.strip() for name in names for one in variables[name].split(",") if one.strip()]:
             yield (*at, "allow_from"), list(dict.fromkeys(people)), names

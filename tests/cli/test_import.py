@@ -46,6 +46,8 @@ TELEGRAM_HOME_CHANNEL=42
 OPENROUTER_API_KEY=sk-or-0123456789abcdefghij
 FIREWORKS_API_KEY=fw-0123456789abcdefghij
 SLACK_BOT_TOKEN=xoxb-0123456789-abcdefghij
+SLACK_APP_TOKEN=xapp-0123456789-abcdefghij
+LINE_BOT_TOKEN=0123456789abcdefghij
 """
 CALL = [{"id": "c1", "type": "function", "function": {"name": "terminal", "arguments": '{"command": "ls"}'}}]
 CHAT = (
@@ -168,6 +170,11 @@ def test_settings_people_and_notes_are_taken(stage: Stage, cli: Cli) -> None:
     assert config.model.api_key == "sk-or-0123456789abcdefghij"
     telegram = config.platforms["telegram"]
     assert (telegram.token, telegram.allow_from) == (TOKEN, ("42", "43", "44"))
+    slack = config.platforms["slack"]
+    assert (slack.token, slack.options["app_token"]) == (
+        "xoxb-0123456789-abcdefghij",
+        "xapp-0123456789-abcdefghij",
+    )
     assert telegram.home_channel is not None
     assert telegram.home_channel.chat_id == "42"
     assert "# My settings" in (stage.home / "config.yaml").read_text()
@@ -179,7 +186,7 @@ def test_settings_people_and_notes_are_taken(stage: Stage, cli: Cli) -> None:
     with stage.looking() as db:
         assert pairing.is_paired(db, "memory", ["77"])
     assert "left     FIREWORKS_API_KEY in .env: no key of config.yaml uses it" in out
-    assert "left     SLACK_BOT_TOKEN in .env: no platform slack is installed" in out
+    assert "left     LINE_BOT_TOKEN in .env: no platform line is installed" in out
     assert "left     1 job of hermes-agent in cron/jobs.json does not run here" in out
     assert "left     1 skill of hermes-agent" in out
     assert "left     the conversation '../evil'" in out

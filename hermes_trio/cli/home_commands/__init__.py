@@ -1,1 +1,2 @@
-"""The subcommands about a home as a whole (log, backup, restore, import), and completion in a shell."""
+"""The subcommands about what a home holds (conversations, journals, log, backups, import), and completion in
+a shell."""

@@ -232,16 +232,13 @@ class TurnContext:
             return False
         number = self._home.world.new_id()
         file = await keep(self._home, self.session_id, f"sent-{number}", name, data)
+        chat, body = Chat.of(source), Body(self.masking.known(text), files=(file,))
+        key = f"{self.run_id}:file:{number}"
         row = owed(
-            Chat.of(source),
-            f"{self.run_id}:file:{number}",
-            Body(self.masking.known(text), files=(file,)),
-            thread_id=source.thread_id,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
+            chat, key, body, thread_id=source.thread_id, session_id=self.session_id, turn_id=self.turn_id
         )
         await self._home.database.write(outbox.owe, row, self._home.world.time())
-        self._chats.lane(Chat.of(source)).deliver()
+        self._chats.lane(chat).deliver()
         return True
 
     def schedule_changed(self) -> None:

@@ -44,6 +44,7 @@ def journals(stage: Stage) -> list[str]:
     return sorted(path.name for path in (stage.home / "journal").glob("*"))
 
 
+@pytest.mark.sqlite  # it counts the rows of the index of texts, which PostgreSQL makes when it searches
 async def test_each_kind_of_data_is_kept_for_its_time_only(stage: Stage) -> None:
     stage.config = with_short_retention(stage.config)
     async with stage.life():
