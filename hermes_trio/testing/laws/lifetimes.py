@@ -101,7 +101,8 @@ async def test_many_connections_leave_no_task_object_or_file_behind(platform: Pl
         for kept in ("history", "asked", "entities"):
             getattr(platform.stage, kept, []).clear()
         gc.collect()
-        return len(gc.get_objects()), len(os.listdir("/proc/self/fd")) if LINUX else 0
+        objects = sum(not _is_of_others(type(one)) for one in gc.get_objects())
+        return objects, len(os.listdir("/proc/self/fd")) if LINUX else 0
 
     for _ in range(20):
         await connect()
@@ -113,3 +114,9 @@ async def test_many_connections_leave_no_task_object_or_file_behind(platform: Pl
     objects_now, files_now = held()
     assert files_now <= files + 2
     assert objects_now < objects + CONNECTIONS, "less than one object for each"
+
+
+def _is_of_others(kind: type) -> bool:
+    """Return True for what a simulator keeps, and for what Trio does: up to a thousand deadlines of scopes
+    that are left, each in a tuple."""
+    return kind in (tuple, trio.CancelScope) or ".testing." in str(kind.__module__)
