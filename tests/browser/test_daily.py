@@ -57,8 +57,9 @@ def test_nothing_is_removed_while_the_page_reads(people: People) -> None:
     readings: list[Route] = []
     page.route(re.compile(r"/messages\?"), lambda route: readings.append(route), times=1)
     session = page.url.partition("#")[2]
-    with page.expect_request(re.compile(r"/messages\?")):
-        people.gateway.asked("PATCH", f"/api/sessions/{session}", {"title": "Another name"})
+    people.gateway.asked("PATCH", f"/api/sessions/{session}", {"title": "Another name"})
+    while not readings:  # the page may read for another reason too
+        page.wait_for_timeout(20)
     page.get_by_role("button", name="Retry").click()
     page.wait_for_timeout(300)
     readings[0].continue_()
@@ -106,6 +107,7 @@ def test_a_conversation_is_saved_and_a_found_message_is_shown(people: People, tm
     assert saved.read_text().startswith("# a needle in the hay\n\n## You")
     assert "## Agent\n\nYou said: a needle in the hay" in saved.read_text()
     page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
     page.get_by_label("Search conversations").fill("said needle hay")
     page.locator("a.row", has_text="You said").click()
     expect(page.locator(".turn").first).to_be_in_viewport()

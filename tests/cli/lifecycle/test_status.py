@@ -17,6 +17,7 @@ from hermes_trio import __version__
 from hermes_trio.cli import main
 from hermes_trio.config.schema import AgentConfig
 from hermes_trio.gateway.ending.endings_table import Cause, Ending
+from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.host.home.home_lock import locked_home
 from hermes_trio.host.home.state_file import STATUS_FILE, GatewayState, Status, read_status
 from hermes_trio.testing import Script
@@ -113,12 +114,18 @@ async def test_a_kill_while_running_is_reported(stage: Stage) -> None:
     assert "crashed while it started" in status(stage.home)
 
 
+async def until_draining(gateway: RunningGateway) -> None:
+    """Wait on the virtual clock: no event of the platform tells the state."""
+    while gateway.home.board.status.gateway_state is not GatewayState.DRAINING:  # noqa: ASYNC110
+        await trio.sleep(0.1)
+
+
 async def test_a_kill_during_a_drain_is_reported(stage: Stage) -> None:
     async with stage.life() as gateway:
         gateway.stop(asked_by="kim")
     async with stage.life() as gateway:
         gateway.control.hold(True)
-        await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
+        await until_draining(gateway)
         held = gateway.home.board.status
         (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(held))
         assert "\ndrained: no turn begins until `hermes-trio drain cancel`\n" in status(stage.home)
@@ -144,7 +151,7 @@ async def test_a_kill_during_a_shutdown_is_reported(stage: Stage) -> None:
     async with stage.life() as gateway:
         await stage.says("work")
         gateway.stop(asked_by="kim")
-        await stage.platform.until(lambda: gateway.home.board.status.gateway_state is GatewayState.DRAINING)
+        await until_draining(gateway)
         left.append(gateway.home.board.status)
     assert left[0] is not None
     (stage.home / STATUS_FILE).write_bytes(msgspec.json.encode(left[0]))

@@ -28,7 +28,7 @@ CONFIG = """\
 agent: {{restart_drain_timeout: 0}}
 streaming: {{enabled: false}}
 web: {{port: 0}}
-database: {{url: "{url}", node: {node}, lease: 3}}
+database: {{url: "{url}", node: {node}, lease: 8}}
 model: {{provider: openai, base_url: "{model}", name: test, api_key: none}}
 platforms:
   telegram: {{allow_from: all, token: "{token}", base_url: "{base_url}"}}

@@ -145,7 +145,7 @@ async def test_a_server_that_stays_away_for_a_lease_ends_the_gateway_and_the_nex
     home: Path, server: PostgresServer
 ) -> None:
     async with open_loopback() as platform, open_model_server() as model:
-        use(home, server.url(), port=platform.port, model=model.openai_url, more=", lease: 3")
+        use(home, server.url(), port=platform.port, model=model.openai_url, more=", lease: 10")
         model.answers(Reply().says("Let me th").hangs())
         model.otherwise = Reply().says("Resumed.")
         async with living(home) as life:
