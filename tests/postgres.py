@@ -24,8 +24,8 @@ from hermes_trio.state.db.migrations import SchemaStep
 from hermes_trio.state.postgres.connection import Server
 from hermes_trio.state.postgres.engine import open_postgres
 
-# Nothing of a test has to survive a crash of the machine.
-QUICK = "-c listen_addresses='' -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+# Nothing of a test has to survive a crash of the machine; each commit survives one of the server.
+QUICK = "-c listen_addresses='' -c fsync=off -c full_page_writes=off"
 
 
 # Waits for the end of its input, which comes also when the process of the tests is killed.

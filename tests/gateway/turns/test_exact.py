@@ -23,6 +23,9 @@ from hermes_platforms.irc.irc_link import TRAITS as IRC
 from hermes_platforms.irc.splitting import CONTINUED, EXACT, pieces
 from hermes_platforms.matrix.formatting import content_of
 from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
+from hermes_platforms.slack.exact_blocks import exact_block
+from hermes_platforms.slack.slack_link import TRAITS as SLACK
+from hermes_platforms.slack.testing.slack_methods import read_exact
 from hermes_platforms.telegram.formatting import to_markdown_v2
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
@@ -131,6 +134,13 @@ class CodeOfPage(HTMLParser):
             self.stretches[-1] += data
 
 
+def slack_shows(part: Part) -> list[str]:
+    """Return the preformatted stretches of the block that Slack renders."""
+    shown, exact = read_exact(exact_block(part.text, part.preformatted))
+    assert shown == part.text
+    return [shown[start:end] for start, end in exact]
+
+
 def irc_shows(part: Part) -> list[str]:
     """Return the preformatted stretches of the lines that a client of IRC shows."""
     lines: list[str] = []
@@ -167,6 +177,7 @@ PLATFORMS: dict[str, tuple[Traits, Shows]] = {
     "telegram": (TELEGRAM, telegram_shows),
     "discord": (DISCORD, discord_shows),
     "matrix": (MATRIX, matrix_shows),
+    "slack": (SLACK, slack_shows),
     "irc": (IRC, irc_shows),
 }
 """What each platform with markup shows of a message, read by other code than that which wrote it."""
