@@ -68,6 +68,21 @@ def test_nothing_is_removed_while_the_page_reads(people: People) -> None:
     expect(page.locator("h1")).to_have_text("Another name")
 
 
+def test_a_reading_that_ends_in_the_middle_is_read_again(people: People) -> None:
+    page = people.somebody()
+    says(page, "the only one")
+    expect(page.locator(".parts")).to_have_text("You said: the only one")
+    expect(page.locator(".working:visible")).to_have_count(0)
+    half = {"status": 200, "content_type": "application/json", "body": '{"messages": ['}
+    with page.expect_response(re.compile(r"/messages\?")):
+        page.route(re.compile(r"/messages\?"), lambda route: route.fulfill(**half), times=1)
+        session = page.url.partition("#")[2]
+        people.gateway.asked("PATCH", f"/api/sessions/{session}", {"title": "Another name"})
+    page.get_by_role("button", name="Retry").click()
+    expect(page.locator("h1")).to_have_text("Another name")
+    expect(page.locator(".parts")).to_have_text("You said: the only one")
+
+
 def test_commands_are_chosen_from_a_menu_with_the_keyboard(people: People) -> None:
     page = people.somebody()
     field = page.get_by_label("Message", exact=True)

@@ -48,18 +48,27 @@ function refusal(status, told, statusText) {
   return new Refused(code, message, remedy, status);
 }
 
+const LONGEST_READING = 30_000;
+
 async function ask(method, path, body) {
+  // What is read can be read again. A removal waits for the reading before it, so that has an end.
+  const signal = method === "GET" ? AbortSignal.timeout(LONGEST_READING) : undefined;
   let answer;
+  let told;
   try {
     answer = await fetch(BASE + path, {
       method,
       headers: { ...pageHeaders(), ...(body === undefined ? {} : { "content-type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
+    });
+    told = await answer.json().catch((error) => {
+      if (signal && answer.ok) throw error; // it ended in the middle
+      return {};
     });
   } catch {
     throw new Refused("unreachable", "The gateway cannot be reached.", "", 0);
   }
-  const told = await answer.json().catch(() => ({}));
   if (answer.ok) return told;
   throw refusal(answer.status, told, answer.statusText);
 }
