@@ -1,4 +1,4 @@
-"""What `hermes-trio doctor` finds about the store: the file in the home, or the server."""
+"""The check of the store by `hermes-trio doctor`: the file in the home, or the server."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class _Unsynced:
 
     file: OpenRun
     then: Callable[[], None]
-    """What is to be done after that."""
+    """The rest of the job, after that."""
 
 
 def _perform(batch: Sequence[Pending[Callable[[], Any], Any]]) -> None:

@@ -102,7 +102,7 @@ class Connection:
         self._socket, self._stream = tcp.socket, stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LONGEST_HEAD)
         self._problem: str | None = None
-        """What is wrong with the data after the last chunk."""
+        """The fault in the data after the last chunk."""
         self._idle_since = -math.inf
 
     async def send(self, request: httpx.Request) -> None:

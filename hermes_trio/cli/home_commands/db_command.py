@@ -62,7 +62,7 @@ def copy(target: str) -> None:
             else:
                 journals = journals_to_files(server.writing, files)
                 into.writing.execute("DELETE FROM journal")
-        except BaseException:
+        except BaseException:  # also Ctrl-C: half a copy is none
             into.rollback()
             raise
         into.commit()

@@ -40,7 +40,7 @@ class Screen(Protocol):
 
 
 class ChatView:
-    """What of a chat is on the screen: each text is printed as far as it is new."""
+    """The texts of a chat that are on the screen: each is printed as far as it is new."""
 
     def __init__(self, placeholder: str) -> None:
         self._placeholder = placeholder

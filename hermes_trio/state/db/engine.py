@@ -92,7 +92,7 @@ class Engine(Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection that writes was lost, and its transaction with it."""
+        """True if the connection that writes was lost, and its transaction with it."""
 
     def reconnect(self) -> None:
         """Open a lost connection again, and wait for the server meanwhile. Raises `StoreError` if it stays

@@ -110,7 +110,7 @@ class PostgresConnection:
                 "set_config('idle_in_transaction_session_timeout', %s, false)",
                 (server.schema, half, quarter),
             )
-        except BaseException:
+        except BaseException:  # nobody else knows the connection yet
             link.close()
             raise
 

@@ -15,8 +15,7 @@ from ..db.column_text import read_stored
 from ..db.engine import Db
 
 Missed = Literal["once", "all", "skip"]
-"""What becomes of the times that have passed while no turn could begin: one message for all, one for each, or
-none."""
+"""Rule for times that have passed while no turn could begin: one message for all, one for each, or none."""
 
 
 @dataclass(frozen=True, slots=True)

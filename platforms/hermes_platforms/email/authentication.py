@@ -1,4 +1,4 @@
-"""Whether a mail is from the address that it shows. Pure.
+"""The check that a mail is from the address that it shows. Pure.
 
 Our own server has looked, and has written its results at the top of the mail (`Authentication-Results`, RFC
 8601). Results below could be written by the sender. A mail is from its address if DMARC has passed for the

@@ -41,7 +41,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What an answer to a mail needs, so that it is shown below it."""
+    """The headers by which an answer is shown below a mail."""
 
     message_id: str
     references: tuple[str, ...]

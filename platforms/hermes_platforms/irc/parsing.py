@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"!([a-z][a-z0-9_-]*)(?=\s|$)")
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """Who we are on this connection, and what is addressed to us."""
+    """Our nick on this connection, and the rules by which a line is addressed to us."""
 
     nick: str
     platform: str = "irc"

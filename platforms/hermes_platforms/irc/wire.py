@@ -33,7 +33,7 @@ class Line:
     command: str
     params: tuple[str, ...] = ()
     source: str = ""
-    """Who it comes from: `nick!user@host`, or the name of a server."""
+    """Its sender: `nick!user@host`, or the name of a server."""
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
