@@ -25,7 +25,7 @@ for one in "$@"; do case $one in HERMES_TRIO_COMMAND=*) mark=$one ;; esac; done
 case $directory in "~" | "~/"*) directory=$HOME${directory#"~"} ;; esac
 cd "$directory" 2>/dev/null || { say "failed directory it cannot be entered"; exit 1; }
 
-# The living members, also those that were members at an earlier look.
+# The living members, also those that were members at an earlier look; the command itself comes first.
 known=
 members() {
   { grep -ls "$mark" /proc/[0-9]*/environ; cat /proc/[0-9]*/stat; } 2>/dev/null | awk -v leader="$leader" -v known="$known" '
@@ -34,11 +34,13 @@ members() {
     { pid = $1; sub(/^.*[)] /, ""); if ($1 != "Z" && $1 != "X") { parent[pid] = $2; if ($4 == leader) member[pid] = 1 } }
     END {
       do { more = 0; for (pid in parent) if (parent[pid] in member && !(pid in member)) { member[pid] = 1; more = 1 } } while (more)
-      for (pid in member) if (pid in parent) printf "%s ", pid
+      if (leader in parent) printf "%s ", leader
+      for (pid in member) if (pid in parent && pid != leader) printf "%s ", pid
     }'
 }
 
-# End all members: TERM, and KILL after so many tenths of a second.
+# End all members: TERM, and KILL after so many tenths of a second. A shell that waits for a child must get its
+# TERM before the child does, or it goes on as if the child had ended by itself.
 end() {
   round=0
   while known=$(members) && [ -n "$known" ] && [ $round -lt 50 ]; do
