@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from hermes_trio.platform import (
@@ -23,16 +23,14 @@ from hermes_trio.platform import (
 )
 
 from ...testing import HttpRequest, HungUp, response
-
-if TYPE_CHECKING:
-    from .discord_server import DiscordServer
+from .discord_state import DiscordState
 
 LIMIT = 2000
 SILENT, NO_PREVIEWS = 1 << 12, 1 << 2
 
 _ESCAPE = re.compile(r"```\n(.*?)\n```|`([^`\n]+)`|\\([^0-9A-Za-z\s])", re.DOTALL)
 
-Handler = Callable[["DiscordServer", HttpRequest, re.Match[str]], Awaitable[Any]]
+Handler = Callable[[DiscordState, HttpRequest, re.Match[str]], Awaitable[Any]]
 
 
 class ApiError(Exception):
@@ -60,66 +58,66 @@ def answer_of(error: PlatformError) -> bytes:
             return response(400, {"message": str(error), "code": 50035})
 
 
-async def handle(server: DiscordServer, request: HttpRequest) -> Any:
+async def handle(state: DiscordState, request: HttpRequest) -> Any:
     """Return the result of a request. Raises `ApiError` or an error of the contract."""
     path = request.path.removeprefix("/api/v10")
     for method, pattern, handler in ROUTES:
         if method == request.method and (found := re.fullmatch(pattern, path)):
-            return await handler(server, request, found)
+            return await handler(state, request, found)
     raise ApiError(404, 0, "404: Not Found")
 
 
-async def _me(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    await server.connecting()
-    return server.user
+async def _me(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    await state.connecting()
+    return state.user
 
 
-async def _application(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
+async def _application(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
     about: dict[str, Any] = {
         "name": "Hermes",
         "icon": None,
         "description": "",
         "verify_key": "",
-        "owner": server.user,
+        "owner": state.user,
     }
     about |= {"bot_public": True, "bot_require_code_grant": False}
-    return {"id": server.bot_id, "flags": (1 << 19) if server.allows_content else 0, **about}
+    return {"id": state.bot_id, "flags": (1 << 19) if state.allows_content else 0, **about}
 
 
-async def _guilds(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
+async def _guilds(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
     return [{"id": "1", "name": "A server"}]
 
 
-async def _gateway(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    limit = {"total": 1000, "remaining": server.sessions_left, "reset_after": 1000, "max_concurrency": 1}
-    return {"url": server.gateway_url, "shards": 1, "session_start_limit": limit}
+async def _gateway(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    limit = {"total": 1000, "remaining": state.sessions_left, "reset_after": 1000, "max_concurrency": 1}
+    return {"url": state.gateway_url, "shards": 1, "session_start_limit": limit}
 
 
-async def _commands(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
+async def _commands(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
     if request.method == "PUT":
-        server.commands = list(request.params[""])
-    return server.commands
+        state.commands = list(request.params[""])
+    return state.commands
 
 
-async def _channel(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    return server.channel(found[1])
+async def _channel(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    return state.channel(found[1])
 
 
-async def _history(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    written = server.written(found[1], str(request.params.get("after", "0")))
+async def _history(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    written = state.written(found[1], str(request.params.get("after", "0")))
     return list(reversed(written[: int(request.params.get("limit", 50))]))
 
 
-async def _message(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    for one in server.written(found[1], "0"):
+async def _message(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    for one in state.written(found[1], "0"):
         if one["id"] == found[2]:
             return one
     raise ApiError(404, 10008, "Unknown Message")
 
 
-async def _send(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
+async def _send(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
     content = _content(request)
-    chat_id, thread_id = server.place(found[1])
+    chat_id, thread_id = state.place(found[1])
     text, exact = shown_text(content, has_files=bool(request.files))
     files = tuple(Attachment("document", name=file.name) for file in request.files.values())
     reference, flags = content.get("message_reference") or {}, int(content.get("flags", 0))
@@ -127,12 +125,12 @@ async def _send(server: DiscordServer, request: HttpRequest, found: re.Match[str
         raise ApiError(400, 50035, "Invalid Form Body: nonce")
     if not flags & NO_PREVIEWS or content.get("allowed_mentions", {}).get("parse") != []:
         raise ApiError(400, 50035, "the adapter lets links or people be called")
-    message_id = await server.send(
+    message_id = await state.send(
         Outgoing(
             chat_id=chat_id,
             text=text,
             preformatted=exact,
-            key=str(content["nonce"]) if content.get("enforce_nonce") else server.new_key(),
+            key=str(content["nonce"]) if content.get("enforce_nonce") else state.new_key(),
             thread_id=thread_id,
             reply_to=reference.get("message_id"),
             attachments=files,
@@ -140,39 +138,39 @@ async def _send(server: DiscordServer, request: HttpRequest, found: re.Match[str
             silent=bool(flags & SILENT),
         )
     )
-    return server.shown_message(chat_id, message_id)
+    return state.shown_message(chat_id, message_id)
 
 
-async def _edit(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    chat_id, _ = server.place(found[1])
+async def _edit(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    chat_id, _ = state.place(found[1])
     text, exact = shown_text(_content(request), has_files=False)
     try:
-        await server.edit(chat_id, found[2], text, exact)
+        await state.edit(chat_id, found[2], text, exact)
     except Refused as error:
         raise _unknown(error) from error
-    return server.shown_message(chat_id, found[2])
+    return state.shown_message(chat_id, found[2])
 
 
-async def _delete(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
+async def _delete(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
     try:
-        await server.delete(server.place(found[1])[0], found[2])
+        await state.delete(state.place(found[1])[0], found[2])
     except Refused as error:
         raise _unknown(error) from error
 
 
-async def _typing(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    await server.typing(*server.place(found[1]))
+async def _typing(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    await state.typing(*state.place(found[1]))
 
 
-async def _react(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
+async def _react(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
     if unquote(found[3]) != "👀":
         raise ApiError(400, 10014, "Unknown Emoji")
-    await server.react(server.place(found[1])[0], found[2])
+    await state.react(state.place(found[1])[0], found[2])
 
 
-async def _interaction(server: DiscordServer, request: HttpRequest, found: re.Match[str]) -> Any:
-    server.acknowledged.append((found[1], int(request.params["type"])))
-    server.changed.set()
+async def _interaction(state: DiscordState, request: HttpRequest, found: re.Match[str]) -> Any:
+    state.acknowledged.append((found[1], int(request.params["type"])))
+    state.changed.set()
 
 
 ROUTES: list[tuple[str, str, Handler]] = [

@@ -14,7 +14,6 @@ number. The real server gives no such sign of it; ours is what the adapter promi
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -54,17 +53,7 @@ class DiscordServer(DiscordState):
         """Calls in their order."""
         self.sockets: list[GatewaySocket] = []
         """The connections to the gateway."""
-        self._keys = itertools.count(1)
         self._sent: dict[str, list[float]] = {}
-
-    @property
-    def gateway_url(self) -> str:
-        """Address of the gateway."""
-        return f"ws://127.0.0.1:{self.port}"
-
-    def new_key(self) -> str:
-        """Return a new key for a message without a nonce."""
-        return f"sent-{next(self._keys)}"
 
     async def close(self, code: int) -> None:
         """Close the connections to the gateway with a code."""

@@ -83,6 +83,16 @@ class DiscordState(HttpStage):
         self._missed: set[int] = set()
         self._posted: set[int] = set()
         self._sessions = itertools.count(1)
+        self._keys = itertools.count(1)
+
+    @property
+    def gateway_url(self) -> str:
+        """Address of the gateway."""
+        return f"ws://127.0.0.1:{self.port}"
+
+    def new_key(self) -> str:
+        """Return a new key for a message without a nonce."""
+        return f"sent-{next(self._keys)}"
 
     # --- for tests ---
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import re
 from email.parser import BytesHeaderParser
-from typing import TYPE_CHECKING
 
 import trio
 
 from hermes_trio.platform import CredentialsRefused, PlatformError
 
 from .mail_lines import HungUp, LineStream
-
-if TYPE_CHECKING:
-    from .mail_server import MailServer, StoredMail
+from .mail_state import MailState, StoredMail
 
 VALIDITY = 7
 
@@ -22,8 +19,8 @@ VALIDITY = 7
 class ImapSession:
     """One connection."""
 
-    def __init__(self, server: MailServer, stream: trio.SocketStream) -> None:
-        self._server, self._lines = server, LineStream(stream)
+    def __init__(self, state: MailState, stream: trio.SocketStream) -> None:
+        self._state, self._lines = state, LineStream(stream)
         self._told = 0
         """Number of mails that the client was told of."""
 
@@ -39,7 +36,7 @@ class ImapSession:
 
     async def _obey(self, tag: str, command: str) -> None:
         words = command.upper().split()
-        self._server.note_posts()
+        self._state.note_posts()
         match words:
             case ["CAPABILITY"]:
                 await self._lines.write("* CAPABILITY IMAP4rev1 IDLE AUTH=PLAIN", f"{tag} OK done")
@@ -54,7 +51,7 @@ class ImapSession:
                 await self._tell()
                 await self._lines.write(f"* OK [UIDVALIDITY {VALIDITY}] valid", f"{tag} OK [READ-WRITE] done")
             case ["UID", "SEARCH", *_]:
-                found = " ".join(str(one.uid) for one in self._server.mails if _matches(one, command))
+                found = " ".join(str(one.uid) for one in self._state.mails if _matches(one, command))
                 await self._lines.write(f"* SEARCH {found}".rstrip())
                 await self._tell()
                 await self._lines.write(f"{tag} OK done")
@@ -63,7 +60,7 @@ class ImapSession:
                 await self._lines.write(f"{tag} OK done")
             case ["UID", "STORE", numbers, *_]:
                 for number in numbers.split(","):
-                    self._server.mark_read(int(number))
+                    self._state.mark_read(int(number))
                 await self._lines.write(f"{tag} OK done")
             case ["IDLE"]:
                 await self._idle(tag)
@@ -74,12 +71,12 @@ class ImapSession:
                 await self._lines.write(f"{tag} OK done" if words == ["NOOP"] else f"{tag} BAD unknown")
 
     async def _log_in(self, tag: str, name: str, password: str) -> None:
-        server = self._server
+        state = self._state
         answer = f"{tag} OK logged in"
         try:
-            await server.connecting()
-            if not server.lets_in or (name, password) != (server.address, server.password):
-                raise CredentialsRefused(server.name, "password")
+            await state.connecting()
+            if not state.lets_in or (name, password) != (state.address, state.password):
+                raise CredentialsRefused(state.name, "password")
         except CredentialsRefused:
             answer = f"{tag} NO [AUTHENTICATIONFAILED] wrong"
         except PlatformError:
@@ -89,7 +86,7 @@ class ImapSession:
             raise HungUp
 
     async def _fetch(self, uid: int, command: str) -> None:
-        for mail in self._server.mails:
+        for mail in self._state.mails:
             if mail.uid != uid:
                 continue
             if "RFC822.SIZE" in command:
@@ -112,16 +109,16 @@ class ImapSession:
 
             nursery.start_soon(until_done)
             while not nursery.cancel_scope.cancel_called:
-                self._server.note_posts()
-                if self._told == len(self._server.mails):
-                    await self._server.changed.wait()
+                self._state.note_posts()
+                if self._told == len(self._state.mails):
+                    await self._state.changed.wait()
                 else:
                     await self._tell()
         await self._lines.write(f"{tag} OK done")
 
     async def _tell(self) -> None:
-        if self._told != len(self._server.mails):
-            self._told = len(self._server.mails)
+        if self._told != len(self._state.mails):
+            self._told = len(self._state.mails)
             await self._lines.write(f"* {self._told} EXISTS")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,9 +18,7 @@ from hermes_trio.platform import (
 
 from ..parsing import parsed
 from .mail_lines import HungUp, LineStream
-
-if TYPE_CHECKING:
-    from .mail_server import MailServer
+from .mail_state import MailState
 
 
 def answer_of(error: PlatformError) -> str:
@@ -42,8 +39,8 @@ def answer_of(error: PlatformError) -> str:
 class SmtpSession:
     """One connection."""
 
-    def __init__(self, server: MailServer, stream: trio.SocketStream) -> None:
-        self._server, self._stream, self._lines = server, stream, LineStream(stream)
+    def __init__(self, state: MailState, stream: trio.SocketStream) -> None:
+        self._state, self._stream, self._lines = state, stream, LineStream(stream)
         self._is_in = False
         self._recipients: list[str] = []
 
@@ -60,15 +57,15 @@ class SmtpSession:
         match line.upper().split():
             case ["EHLO", *_]:
                 await self._lines.write("250-simulated", "250 AUTH PLAIN")
-            case ["STARTTLS"] if self._server.smtp_tls is not None:
+            case ["STARTTLS"] if self._state.smtp_tls is not None:
                 await self._lines.write("220 go on")
-                tls = self._server.smtp_tls
+                tls = self._state.smtp_tls
                 secure = trio.SSLStream(self._stream, tls, server_side=True, https_compatible=True)
                 self._lines = LineStream(secure)
             case ["AUTH", "PLAIN", *_]:
                 name, password = base64.b64decode(line.split()[2]).decode().split("\0")[1:]
-                server = self._server
-                self._is_in = server.lets_in and (name, password) == (server.address, server.password)
+                state = self._state
+                self._is_in = state.lets_in and (name, password) == (state.address, state.password)
                 await self._lines.write("235 2.7.0 in" if self._is_in else "535 5.7.8 wrong")
             case ["QUIT"]:
                 await self._lines.write("221 bye")
@@ -94,10 +91,10 @@ class SmtpSession:
         return b"\r\n".join(lines)
 
     async def _accept(self, data: bytes) -> None:
-        server, mail = self._server, parsed(data)
+        state, mail = self._state, parsed(data)
         body = mail.get_body(preferencelist=("plain",))
         text = "" if body is None else str(body.get_content()).replace("\r\n", "\n").rstrip("\n")
-        [chat] = [one for one in self._recipients if one != server.address]
+        [chat] = [one for one in self._recipients if one != state.address]
         files = tuple(Attachment("document", name=one.get_filename()) for one in mail.iter_attachments())
         message = Outgoing(
             chat_id=chat,
@@ -117,13 +114,13 @@ class SmtpSession:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._lines.line)
             try:
-                await self._server.send(message)
+                await self._state.send(message)
             except PlatformError as error:
                 failure = error
             nursery.cancel_scope.cancel(reason="answered")
         return failure
 
     def _deliver(self, data: bytes) -> None:
-        self._server.sent.append(data)
-        if self._server.address in self._recipients:
-            self._server.put(data)
+        self._state.sent.append(data)
+        if self._state.address in self._recipients:
+            self._state.put(data)

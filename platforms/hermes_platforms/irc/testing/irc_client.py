@@ -6,7 +6,6 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -22,9 +21,7 @@ from hermes_trio.platform import (
 from hermes_trio.testing import ConnectionCutter
 
 from ..wire import LONGEST_LINE, Line, LineBuffer
-
-if TYPE_CHECKING:
-    from .irc_server import IrcServer
+from .irc_state import IrcState
 
 HOST = "irc.simulated"
 
@@ -33,10 +30,10 @@ class IrcClient:
     """The side of the server. It takes lines in order; what becomes of a message is a task of its own, so a
     message that hangs delays no other chat."""
 
-    def __init__(self, server: IrcServer, stream: trio.abc.Stream, cutter: ConnectionCutter) -> None:
+    def __init__(self, state: IrcState, stream: trio.abc.Stream, cutter: ConnectionCutter) -> None:
         self.scope = trio.CancelScope()
         self.nick, self.is_registered = "", False
-        self._server, self._stream, self._cutter = server, stream, cutter
+        self._state, self._stream, self._cutter = state, stream, cutter
         self._caps: set[str] = set()
         self._negotiates, self._user, self._sasl, self._password = False, "", "", ""
         self._account = ""
@@ -51,12 +48,15 @@ class IrcClient:
     async def converse(self) -> None:
         """Serve until the connection ends."""
         buffer = LineBuffer()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._write)
-            while data := await self._cutter.receive_some(self._stream, 1 << 14):  # type: ignore[arg-type]
-                for line in buffer.feed(data):
-                    await self._take(line, nursery)
-            nursery.cancel_scope.cancel(reason="the client closed the connection")
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._write)
+                while data := await self._cutter.receive_some(self._stream, 1 << 14):  # type: ignore[arg-type]
+                    for line in buffer.feed(data):
+                        await self._take(line, nursery)
+                nursery.cancel_scope.cancel(reason="the client closed the connection")
+        finally:
+            self._state.nicks.discard(self.nick.lower())
 
     def put(self, *lines: str) -> None:
         """Hand over lines to be written."""
@@ -72,7 +72,7 @@ class IrcClient:
             if not line:
                 self.scope.cancel(reason="ended by the server")
                 return
-            if not self._server.silent:
+            if not self._state.silent:
                 await self._cutter.send_all(self._stream, line.encode() + b"\r\n")  # type: ignore[arg-type]
 
     def _say(self, number: str, *params: str) -> None:
@@ -82,8 +82,8 @@ class IrcClient:
     # --- what a client sends ---
 
     async def _take(self, line: Line, nursery: trio.Nursery) -> None:
-        self._server.read.append(" ".join([line.command, *line.params]))
-        self._server.changed.set()
+        self._state.read.append(" ".join([line.command, *line.params]))
+        self._state.changed.set()
         if self._floods():
             self.end("Excess Flood")
             return
@@ -124,19 +124,19 @@ class IrcClient:
         now = trio.current_time()
         self._tokens = max(self._tokens - (now - self._tokens_at), 0.0) + 1
         self._tokens_at = now
-        return self._tokens > self._server.most_at_once
+        return self._tokens > self._state.most_at_once
 
     def _cap(self, line: Line) -> None:
         what = line.param(0).upper()
-        if not self._server.caps:
+        if not self._state.caps:
             self._say("421", "CAP", "Unknown command")
         elif what == "LS":
             self._negotiates = True
-            first, *others = self._server.caps
+            first, *others = self._state.caps
             self.put(f":{HOST} CAP * LS * :{first}", f":{HOST} CAP * LS :{' '.join(others)}")
         elif what == "REQ":
             wanted = line.param(-1).split()
-            is_known = set(wanted) <= set(self._server.caps)
+            is_known = set(wanted) <= set(self._state.caps)
             self._caps |= set(wanted) if is_known else set()
             self.put(f":{HOST} CAP * {'ACK' if is_known else 'NAK'} :{line.param(-1)}")
         elif what == "END":
@@ -151,13 +151,13 @@ class IrcClient:
         except (binascii.Error, ValueError):
             login, password = "", ""
         try:
-            await self._server.connecting()
+            await self._state.connecting()
         except PlatformError as error:
             if not isinstance(error, CredentialsRefused):
                 self.end(str(error))
                 return
             password = ""
-        if password != self._server.password:
+        if password != self._state.password:
             self._say("904", "SASL authentication failed")
             return
         self._account = login
@@ -165,12 +165,14 @@ class IrcClient:
         self._say("903", "SASL authentication successful")
 
     def _take_nick(self, nick: str) -> None:
-        others = {one.nick.lower() for one in self._server.clients if one is not self}
-        if nick.lower() in others | {one.lower() for one in self._server.taken}:
+        others = self._state.nicks - {self.nick.lower()} | {one.lower() for one in self._state.taken}
+        if nick.lower() in others:
             self._say("433", nick, "Nickname is already in use")
             return
         if self.is_registered:
             self.put(f":{self._mask} NICK :{nick}")
+        self._state.nicks.discard(self.nick.lower())
+        self._state.nicks.add(nick.lower())
         self.nick = nick
 
     @property
@@ -180,7 +182,7 @@ class IrcClient:
     async def _welcome(self, nursery: trio.Nursery) -> None:
         if not self._account:  # else it was asked at the login
             try:
-                await self._server.connecting()
+                await self._state.connecting()
             except PlatformError as error:
                 if isinstance(error, CredentialsRefused):
                     self._say("464", "Password incorrect")
@@ -188,18 +190,18 @@ class IrcClient:
                 return
         self.is_registered = True
         self._say("001", f"Welcome {self._mask}")
-        self._say("005", *self._server.features, "are supported by this server")
+        self._say("005", *self._state.features, "are supported by this server")
         self._say("422", "There is no message of the day")
-        self._server.changed.set()
+        self._state.changed.set()
         nursery.start_soon(self._bring)
 
     def _join(self, channel: str) -> None:
         self._in_channels.add(channel.lower())
         self.put(f":{self._mask} JOIN :{channel}")
-        self._server.changed.set()
+        self._state.changed.set()
 
     def _who(self, nick: str, token: str) -> None:
-        account = "0" if nick in self._server.strangers else nick
+        account = "0" if nick in self._state.strangers else nick
         self._say("354", token, *_user_and_host(nick), nick, account)
         self._say("315", nick, "End of WHO list")
         self._asked.set()
@@ -209,11 +211,11 @@ class IrcClient:
     async def _bring(self) -> None:
         """Send the messages of people, each followed by a PING whose answer accepts it."""
         while True:
-            waiting = await self._server.first_waiting()
+            waiting = await self._state.first_waiting()
             event, source = waiting.event, waiting.event.source
             nick = source.user_id or source.chat_id
             tags = {"msgid": event.message_id or ""} if "message-tags" in self._caps else {}
-            if "account-tag" in self._caps and nick not in self._server.strangers:
+            if "account-tag" in self._caps and nick not in self._state.strangers:
                 tags["account"] = nick
             target = self.nick if source.chat_type == "dm" else source.chat_id
             called = "" if source.chat_type == "dm" else f"{self.nick}: "
@@ -223,7 +225,7 @@ class IrcClient:
                 await self._asked.wait()  # it asks who has written that
             await self._is_read(f"said-{waiting.number}")
             self._asked = trio.Event()
-            self._server.accept(waiting)
+            self._state.accept(waiting)
 
     async def _is_read(self, token: str) -> None:
         """Wait until the client has read everything until now."""
@@ -238,7 +240,7 @@ class IrcClient:
         text = shown.encode()[: LONGEST_LINE - 2].decode(errors="ignore").partition(f" {target} :")[2]
         message = Outgoing(chat_id=target, text=text, key=f"line {id(line)}", silent=line.command == "NOTICE")
         try:
-            message_id = await self._server.send(message)
+            message_id = await self._state.send(message)
         except OutcomeUnknown:
             self.scope.cancel(reason="the answer is lost")
         except PlatformError as error:

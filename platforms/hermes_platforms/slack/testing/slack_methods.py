@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermes_trio.platform import (
     Attachment,
@@ -22,15 +22,12 @@ from hermes_trio.platform import (
 )
 
 from ...testing import HttpRequest, HungUp, response
-from .slack_state import Upload
-
-if TYPE_CHECKING:
-    from .slack_server import SlackServer
+from .slack_state import SlackState, Upload
 
 LONGEST, LONGEST_EDIT = 40_000, 4000
 
 Params = dict[str, Any]
-Method = Callable[["SlackServer", Params], Awaitable[dict[str, Any]]]
+Method = Callable[[SlackState, Params], Awaitable[dict[str, Any]]]
 
 
 class ApiError(Exception):
@@ -56,15 +53,15 @@ def answer_of(error: PlatformError) -> bytes:
     return response(status, {"ok": False, "error": name}, headers)
 
 
-async def handle(server: SlackServer, method: str, request: HttpRequest) -> dict[str, Any]:
+async def handle(state: SlackState, method: str, request: HttpRequest) -> dict[str, Any]:
     """Return the result of a call. Raises `ApiError` or an error of the contract."""
     if method not in METHODS:
         raise ApiError("unknown_method")
-    wanted = server.app_token if method == "apps.connections.open" else server.token
-    if not server.lets_in or request.headers.get("authorization") != f"Bearer {wanted}":
-        raise CredentialsRefused(server.name)
+    wanted = state.app_token if method == "apps.connections.open" else state.token
+    if not state.lets_in or request.headers.get("authorization") != f"Bearer {wanted}":
+        raise CredentialsRefused(state.name)
     params = {name: _read_json(value) for name, value in request.params.items()}
-    return await METHODS[method](server, params)
+    return await METHODS[method](state, params)
 
 
 def _read_json(value: Any) -> Any:
@@ -77,29 +74,29 @@ def _read_json(value: Any) -> Any:
     return value
 
 
-async def _me(server: SlackServer, params: Params) -> dict[str, Any]:
-    await server.connecting()
-    about = {"url": "https://simulated.slack.com/", "team": "Simulated", "team_id": server.team_id}
-    return {**about, "user": server.username, "user_id": server.user_id, "bot_id": "BHERMES"}
+async def _me(state: SlackState, params: Params) -> dict[str, Any]:
+    await state.connecting()
+    about = {"url": "https://simulated.slack.com/", "team": "Simulated", "team_id": state.team_id}
+    return {**about, "user": state.username, "user_id": state.user_id, "bot_id": "BHERMES"}
 
 
-async def _open(server: SlackServer, params: Params) -> dict[str, Any]:
-    return {"url": server.ticket()}
+async def _open(state: SlackState, params: Params) -> dict[str, Any]:
+    return {"url": state.ticket()}
 
 
-async def _person(server: SlackServer, params: Params) -> dict[str, Any]:
+async def _person(state: SlackState, params: Params) -> dict[str, Any]:
     names = {"display_name": f"person-{params['user']}", "real_name": ""}
     return {"user": {"id": params["user"], "profile": names}}
 
 
-async def _send(server: SlackServer, params: Params) -> dict[str, Any]:
-    channel, key = str(params["channel"]), _key(server, params)
+async def _send(state: SlackState, params: Params) -> dict[str, Any]:
+    channel, key = str(params["channel"]), _key(state, params)
     if len(str(params.get("text", ""))) > LONGEST:
         raise ApiError("msg_too_long")
     if params.get("unfurl_links") not in ("false", False):
         raise ApiError("the adapter lets links be asked for")
     text, exact = _shown(params)
-    server.sent.setdefault(channel, []).append(key)
+    state.sent.setdefault(channel, []).append(key)
     message = Outgoing(
         chat_id=channel,
         text=text,
@@ -108,41 +105,41 @@ async def _send(server: SlackServer, params: Params) -> dict[str, Any]:
         thread_id=_thread(params),
         buttons=_buttons(params),
     )
-    return {"channel": channel, "ts": await server.send(message)}
+    return {"channel": channel, "ts": await state.send(message)}
 
 
-async def _edit(server: SlackServer, params: Params) -> dict[str, Any]:
+async def _edit(state: SlackState, params: Params) -> dict[str, Any]:
     if len(str(params.get("text", ""))) > LONGEST_EDIT:
         raise ApiError("msg_too_long")
     text, exact = _shown(params)
     try:
-        await server.edit(str(params["channel"]), str(params["ts"]), text, exact)
+        await state.edit(str(params["channel"]), str(params["ts"]), text, exact)
     except Refused as error:
         raise _unknown(error) from error
     return {"channel": params["channel"], "ts": params["ts"], "text": params.get("text")}
 
 
-async def _delete(server: SlackServer, params: Params) -> dict[str, Any]:
+async def _delete(state: SlackState, params: Params) -> dict[str, Any]:
     try:
-        await server.delete(str(params["channel"]), str(params["ts"]))
+        await state.delete(str(params["channel"]), str(params["ts"]))
     except Refused as error:
         raise _unknown(error) from error
     return {"channel": params["channel"], "ts": params["ts"]}
 
 
-async def _react(server: SlackServer, params: Params) -> dict[str, Any]:
+async def _react(state: SlackState, params: Params) -> dict[str, Any]:
     if params.get("name") != "eyes":
         raise ApiError("invalid_name")
-    await server.react(str(params["channel"]), str(params["timestamp"]))
+    await state.react(str(params["channel"]), str(params["timestamp"]))
     return {}
 
 
-async def _history(server: SlackServer, params: Params) -> dict[str, Any]:
-    return _page(server.messages_of(str(params["channel"]), None)[::-1], params)
+async def _history(state: SlackState, params: Params) -> dict[str, Any]:
+    return _page(state.messages_of(str(params["channel"]), None)[::-1], params)
 
 
-async def _replies(server: SlackServer, params: Params) -> dict[str, Any]:
-    return _page(server.messages_of(str(params["channel"]), str(params["ts"])), params)
+async def _replies(state: SlackState, params: Params) -> dict[str, Any]:
+    return _page(state.messages_of(str(params["channel"]), str(params["ts"])), params)
 
 
 def _page(messages: list[dict[str, Any]], params: Params) -> dict[str, Any]:
@@ -157,22 +154,22 @@ def _page(messages: list[dict[str, Any]], params: Params) -> dict[str, Any]:
     }
 
 
-async def _file(server: SlackServer, params: Params) -> dict[str, Any]:
-    if str(params["file"]) not in server.files:
+async def _file(state: SlackState, params: Params) -> dict[str, Any]:
+    if str(params["file"]) not in state.files:
         raise ApiError("file_not_found")
-    size = len(server.files[str(params["file"])])
-    url = server.file_url or f"{server.base_url}/files/{params['file']}"
+    size = len(state.files[str(params["file"])])
+    url = state.file_url or f"{state.base_url}/files/{params['file']}"
     return {"file": {"id": params["file"], "size": size, "url_private_download": url}}
 
 
-async def _upload_place(server: SlackServer, params: Params) -> dict[str, Any]:
-    file_id = f"F{len(server.uploads) + 1}"
-    server.uploads[file_id] = Upload(str(params["filename"]), int(params["length"]))
-    return {"file_id": file_id, "upload_url": f"{server.base_url}/upload/{file_id}"}
+async def _upload_place(state: SlackState, params: Params) -> dict[str, Any]:
+    file_id = f"F{len(state.uploads) + 1}"
+    state.uploads[file_id] = Upload(str(params["filename"]), int(params["length"]))
+    return {"file_id": file_id, "upload_url": f"{state.base_url}/upload/{file_id}"}
 
 
-async def _upload_done(server: SlackServer, params: Params) -> dict[str, Any]:
-    files = [server.uploads[one["id"]] for one in params["files"]]
+async def _upload_done(state: SlackState, params: Params) -> dict[str, Any]:
+    files = [state.uploads[one["id"]] for one in params["files"]]
     if any(one.data is None or len(one.data) != one.length for one in files):
         raise ApiError("invalid_file")
     text = _read(str(params["initial_comment"])) if params.get("initial_comment") else ""
@@ -181,11 +178,11 @@ async def _upload_done(server: SlackServer, params: Params) -> dict[str, Any]:
     message = Outgoing(
         chat_id=channel,
         text=text,
-        key=_key(server, params),
+        key=_key(state, params),
         thread_id=_thread(params),
         attachments=attachments,
     )
-    await server.send(message)
+    await state.send(message)
     return {"files": [{"id": one["id"]} for one in params["files"]]}
 
 
@@ -209,10 +206,10 @@ def _unknown(error: Refused) -> Exception:
     return ApiError("message_not_found") if "There is no message" in str(error) else error
 
 
-def _key(server: SlackServer, params: Params) -> str:
+def _key(state: SlackState, params: Params) -> str:
     metadata = params.get("metadata") or {}
     key = metadata.get("event_payload", {}).get("key")
-    return str(key) if key else f"sent-{server.requests}"
+    return str(key) if key else f"sent-{state.requests}"
 
 
 def _thread(params: Params) -> str | None:

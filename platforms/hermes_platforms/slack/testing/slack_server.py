@@ -13,7 +13,6 @@ connection: at once, where Slack waits a minute and gives up after three attempt
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -55,7 +54,6 @@ class SlackServer(SlackState):
         """The connections, the newest at the end."""
         self.opened = 0
         """Number of connections that were opened."""
-        self._numbers = itertools.count(1)
 
     async def refreshes(self, reason: str = "refresh_requested") -> None:
         """Ask for a new connection on the newest one, which stays open."""
@@ -65,12 +63,6 @@ class SlackServer(SlackState):
         """Close every connection but the newest one."""
         for socket in self.sockets[:-1]:
             await socket.close(1000)
-
-    def ticket(self) -> str:
-        """Return the address of a connection, which is good once."""
-        ticket = f"ticket-{next(self._numbers)}"
-        self.tickets.add(ticket)
-        return f"ws://127.0.0.1:{self.port}/link/?ticket={ticket}"
 
     async def take_over(self, request: HttpRequest, stream: trio.SocketStream, reader: RequestReader) -> bool:
         """As `HttpStage.take_over`."""
@@ -82,12 +74,14 @@ class SlackServer(SlackState):
         self.tickets.remove(str(request.params["ticket"]))
         socket = EnvelopeSocket(self, stream)
         self.sockets.append(socket)
+        self.deliveries.append(socket.delivered)
         self.opened += 1
         self.changed.set()
         try:
             await socket.serve(request, reader)
         finally:
             self.sockets.remove(socket)
+            self.deliveries = [one for one in self.deliveries if one is not socket.delivered]
             self.changed.set()
         return True
 

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
-from hermes_trio.testing import WaitingEvent
-
 from ...testing.web_socket import ServedWebSocket
-
-if TYPE_CHECKING:
-    from .slack_server import SlackServer
+from .slack_state import Delivered, SlackState
 
 
 class EnvelopeSocket(ServedWebSocket):
     """One connection of an adapter."""
 
-    def __init__(self, server: SlackServer, stream: trio.SocketStream) -> None:
-        super().__init__(server.cutter, stream)
-        self._server = server
+    def __init__(self, state: SlackState, stream: trio.SocketStream) -> None:
+        super().__init__(state.cutter, stream)
+        self._state = state
         self._is_old = False
-        self._sent: dict[str, WaitingEvent] = {}
-        """The events of the envelopes that were delivered here, by the ids of the envelopes."""
+        self.delivered: Delivered = {}
 
     async def opened(self, nursery: trio.Nursery) -> None:
         """As `ServedWebSocket.opened`."""
-        server = self._server
-        await self.say({"type": "hello", "num_connections": len(server.sockets)})
+        await self.say({"type": "hello", "num_connections": len(self._state.deliveries)})
         nursery.start_soon(self._deliver)
 
     async def said(self, frame: Any, nursery: trio.Nursery) -> None:
         """As `ServedWebSocket.said`."""
-        server, envelope_id = self._server, frame["envelope_id"]
-        server.acknowledged.append(envelope_id)
-        if (waiting := self._sent.pop(envelope_id, None)) is not None:
-            server.accept(waiting)
-        server.changed.set()
+        state, envelope_id = self._state, frame["envelope_id"]
+        state.acknowledged.append(envelope_id)
+        if (waiting := self.delivered.pop(envelope_id, None)) is not None:
+            state.accept(waiting)
+        state.changed.set()
 
     async def refresh(self, reason: str) -> None:
         """Ask for a new connection, and deliver no more on this one."""
@@ -45,20 +39,16 @@ class EnvelopeSocket(ServedWebSocket):
 
     async def _deliver(self) -> None:
         """Deliver the events that were not acknowledged, and then those that come."""
-        server = self._server
+        state = self._state
         here: set[int] = set()
         while not self._is_old:
-            seen = here | server.delivered_on(self)
-            waiting = next((one for one in server.waiting if one.number not in seen), None)
+            seen = here | state.delivered_elsewhere(self.delivered)
+            waiting = next((one for one in state.waiting if one.number not in seen), None)
             if waiting is None:  # nothing can have changed since it was looked at
-                await server.changed.wait()
+                await state.changed.wait()
                 continue
             here.add(waiting.number)
-            for attempt in range(2 if server.says_it_again else 1):
-                envelope = server.envelope(waiting, attempt)
-                self._sent[envelope["envelope_id"]] = waiting
+            for attempt in range(2 if state.says_it_again else 1):
+                envelope = state.envelope(waiting, attempt)
+                self.delivered[envelope["envelope_id"]] = waiting
                 await self.say(envelope)
-
-    def holds(self, number: int) -> bool:
-        """Return True if an event was delivered here and is not acknowledged."""
-        return any(one.number == number for one in self._sent.values())

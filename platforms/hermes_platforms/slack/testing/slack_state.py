@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermes_trio.platform import Attachment, MessageEvent, Traits
 from hermes_trio.testing import WaitingEvent
@@ -14,11 +14,10 @@ from ...testing import HttpStage
 from ..formatting import escaped
 from ..manifest import SCOPES
 
-if TYPE_CHECKING:
-    from .slack_sockets import EnvelopeSocket
-
 TRAITS = Traits(limit=4000, edits=True, deletes=True, reacts=True, threads=True, buttons=True, finds=True)
 KINDS = {"photo": "image/png", "voice": "audio/webm", "audio": "audio/mpeg", "video": "video/mp4"}
+Delivered = dict[str, WaitingEvent]
+"""Events that one connection has delivered and that are not acknowledged, by the ids of their envelopes."""
 
 
 @dataclass(slots=True)
@@ -33,8 +32,6 @@ class Upload:
 class SlackState(HttpStage):
     """State of one app in a workspace."""
 
-    sockets: list[EnvelopeSocket]
-
     def __init__(self, name: str, account: str) -> None:
         super().__init__(name, account, TRAITS)
         self.user_id, self.username, self.team_id = "UHERMES", "hermes_bot", "T1"
@@ -44,6 +41,8 @@ class SlackState(HttpStage):
         """The tokens are valid."""
         self.scopes = set(SCOPES)
         self.tickets: set[str] = set()
+        self.deliveries: list[Delivered] = []
+        """What each open connection has delivered, the newest at the end."""
         self.acknowledged: list[str] = []
         """Ids of the acknowledged envelopes."""
         self.says_it_again = False
@@ -53,7 +52,7 @@ class SlackState(HttpStage):
         self.uploads: dict[str, Upload] = {}
         self.sent: dict[str, list[str]] = {}
         """Keys of the messages of the app, by channel."""
-        self._envelopes = itertools.count(1)
+        self._envelopes, self._numbers = itertools.count(1), itertools.count(1)
         self._commands: dict[int, tuple[str, str]] = {}
 
     # --- for tests ---
@@ -76,10 +75,10 @@ class SlackState(HttpStage):
 
     # --- for the connections ---
 
-    def delivered_on(self, but: EnvelopeSocket) -> set[int]:
+    def delivered_elsewhere(self, here: Delivered) -> set[int]:
         """Return the events that were delivered on another connection, which is still there."""
-        others = [one for one in self.sockets if one is not but]
-        return {one.number for one in self._waiting if any(other.holds(one.number) for other in others)}
+        others = [one for one in self.deliveries if one is not here]
+        return {event.number for delivered in others for event in delivered.values()}
 
     def envelope(self, waiting: WaitingEvent, attempt: int) -> dict[str, Any]:
         """Return an envelope with an event, under an id of its own."""
@@ -95,6 +94,12 @@ class SlackState(HttpStage):
         return envelope
 
     # --- for the methods ---
+
+    def ticket(self) -> str:
+        """Return the address of a connection, which is good once."""
+        ticket = f"ticket-{next(self._numbers)}"
+        self.tickets.add(ticket)
+        return f"ws://127.0.0.1:{self.port}/link/?ticket={ticket}"
 
     def messages_of(self, channel: str, thread: str | None) -> list[dict[str, Any]]:
         """Return the messages of the app in a channel, or in one of its threads."""
