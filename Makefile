@@ -86,6 +86,7 @@ coverage: .venv/tests
 # The long lane: kill storms and full benchmarks. Minutes to an hour, for a quiet machine.
 soak: .venv/tests
 	$(BIN)/python -m pytest -m soak --timeout 7200
+	$(BIN)/python -m pytest -q -m "$(QUICK)" --hypothesis-profile chance -n $(WORKERS)
 	$(BIN)/python -m pytest -m "not soak" --host asyncio -n $(WORKERS) tests/cases tests/gateway tests/journal tests/web
 	$(BIN)/python -m pytest -m "not soak" --host uvloop -n $(WORKERS) tests/cases tests/gateway
 	$(BIN)/python -m pytest -m soak --host asyncio tests/gateway/chance

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import HealthCheck, settings
 from trio.testing import MockClock
 
 from hermes_trio.base.messages import SessionSource
@@ -117,6 +118,12 @@ SLOW = (
 """Tests that compute for seconds, because they try every place of a cut or many examples."""
 LONGEST = ("tests/tools/sandbox/test_corpus.py", "tests/kill/test_gateway_storm.py")
 """Tests of a minute each. They run first, or the others would end long before them."""
+
+
+# No time decides a test, and every run tries the same examples; `make soak` tries others.
+settings.register_profile("chance", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("chance"), derandomize=True, database=None)
+settings.load_profile("same")
 
 
 def pytest_configure() -> None:

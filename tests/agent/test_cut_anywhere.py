@@ -17,7 +17,7 @@ from pathlib import Path
 
 import trio
 import trio.testing
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hermes_trio.agent.delegate import NAME
@@ -117,7 +117,7 @@ rounds_of = st.lists(
 steps = st.integers(1, 400)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(rounds=rounds_of, at=st.sets(steps, min_size=2, max_size=8), meanwhile=steps)
 def test_the_next_life_continues_after_a_cut_at_any_step(
     rounds: list[Round], at: set[int], meanwhile: int

@@ -46,7 +46,7 @@ async def event_of(asked: Approval) -> object:
 
 
 def test_the_page_shows_the_command_its_directory_and_its_grants_exactly(page: Page) -> None:
-    @settings(max_examples=150, deadline=None, database=None)
+    @settings(max_examples=150)
     @given(TEXTS | LONG, TEXTS, GRANTS)
     def check(command: str, cwd: str, grants: tuple[str, ...]) -> None:
         shown = page.evaluate(SHOWN, trio.run(event_of, Approval(command, "Why.", cwd, grants=grants)))

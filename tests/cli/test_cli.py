@@ -182,7 +182,7 @@ PIECES = st.sampled_from(
 @example(content="platforms: {telegram: {extra: {allow_from: [[[[1]]]]}}}")
 @example(content="mcp_servers: {a: {tools: [include]}}")
 @example(content="security: [tirith_enabled]")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150)
 def test_any_file_passes_the_check_or_ends_with_78_and_no_traceback(cli: Cli, content: str) -> None:
     result = cli("config", "check", config=content)
     assert result.exit_code in (0, 78)
@@ -325,7 +325,7 @@ TEXTS = st.text(
 @example(text="null")
 @example(text="True")
 @example(text="\x9b2J")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=50)
 def test_any_text_is_shown_without_control_characters_and_reads_back(cli: Cli, home: Path, text: str) -> None:
     shown = cli("config", "show", config=json.dumps({"terminal": {"cwd": text}})).stdout
     assert all(line.isprintable() for line in shown.split("\n"))

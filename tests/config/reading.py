@@ -12,7 +12,7 @@ from hermes_trio.config.section import Section, keys
 Load = Callable[..., Loaded]
 
 # One directory serves all examples of a property: each writes its files anew.
-rewriting = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+rewriting = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def at(config: Section, path: str) -> object:

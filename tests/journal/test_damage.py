@@ -20,7 +20,7 @@ from hermes_trio.journal.reader import Reading, read_run
 from hermes_trio.journal.record import Record
 from hermes_trio.journal.writer import open_journals
 
-bounded = settings(max_examples=250, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=250)
 
 A_RECORD_OF_THE_RUN = {
     "version": 1, "event_id": "run-1:2", "seq": 2, "run_id": "run-1", "session_id": "s1", "event": "note",

@@ -22,7 +22,7 @@ happenings = st.lists(
     | st.just(("message.delta", {"delta": 5})),
     max_size=14,
 )
-bounded = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=400)
 
 
 def earlier(card: ToolCard, later: ToolCard) -> bool:

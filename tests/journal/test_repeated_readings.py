@@ -138,7 +138,7 @@ looks = st.lists(st.tuples(st.integers(0, 10), st.sets(st.integers(1, 10), max_s
 
 
 @given(happened=happenings, looks=looks, place=st.integers(0, 3))
-@settings(max_examples=500, deadline=None, derandomize=True, database=None)
+@settings(max_examples=500)
 def test_no_reading_takes_back_rows_of_an_earlier_one(
     happened: list[Event], looks: list[tuple[int, set[int]]], place: int
 ) -> None:
@@ -162,7 +162,7 @@ def test_no_reading_takes_back_rows_of_an_earlier_one(
 
 
 @given(happened=happenings, lengths=st.lists(st.integers(0, 10), max_size=5))
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300)
 def test_any_number_of_readings_recovers_the_same_rows(happened: list[Event], lengths: list[int]) -> None:
     at_once = next_step(ARRIVING, journal(*happened), AlreadyStored()).rows or ()
     turn, stored = ARRIVING, AlreadyStored()

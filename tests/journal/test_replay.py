@@ -220,9 +220,6 @@ async def test_a_replay_of_too_many_bytes_is_refused(journals: Journals, root: P
 @given(cursor=st.text() | st.from_regex(r"[a-z.\\/:-]{0,9}:[0-9]{0,3}"), seq=st.integers())
 @settings(
     max_examples=200,
-    deadline=None,
-    derandomize=True,
-    database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_a_replay_never_raises_for_any_cursor(

@@ -28,7 +28,7 @@ NOON = datetime(2026, 5, 20, 12, 0, tzinfo=UTC)
 LIST_FILES = ToolSpec("ls", "List files.", {"type": "object", "properties": {"path": {"type": "string"}}})
 HELLO = ModelRequest(messages=(UserMessage("Hello?"),), system="You help.", tools=(LIST_FILES,))
 
-bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=300)
 
 OpenModel = Callable[..., AbstractAsyncContextManager[RetryingModel]]
 

@@ -75,7 +75,7 @@ TEXTS = st.one_of(
 GRANTS = st.lists(TEXTS.filter(bool).map("write {}".format), max_size=4).map(tuple)
 LONG = st.builds(lambda text, times: (text or "x") * times, TEXTS, st.integers(1, 400))
 COUNTINGS = ("characters", "utf-16", "bytes")
-PROPERTY = settings(max_examples=150, deadline=None, database=None)
+PROPERTY = settings(max_examples=150)
 
 
 def original(shown: str) -> str:

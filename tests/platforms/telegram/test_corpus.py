@@ -31,7 +31,7 @@ NAMES = sorted(path.stem for path in CORPUS.glob("*.txt"))
 LITTLE = Traits(limit=160, counting="utf-16")
 FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[^\n]*")
 
-bounded = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=200)
 
 
 def text_of(name: str) -> str:

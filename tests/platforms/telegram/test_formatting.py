@@ -37,7 +37,7 @@ Some **bold _and slanted_** text, `code` and ~~nothing~~.
 never closed
 """
 
-bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=300)
 
 
 def seen(markdown: str) -> str:

@@ -20,7 +20,7 @@ FORUM = {**GROUP, "is_forum": True}
 KIM = {"id": 7, "is_bot": False, "first_name": "Kim", "last_name": "Lee"}
 MINE = {"message_id": 4, "date": 1, "chat": GROUP, "from": {"id": 99, "is_bot": True}, "text": "Hm?"}
 
-bounded = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+bounded = settings(max_examples=300)
 
 
 def update(**message: Any) -> dict[str, Any]:

@@ -65,7 +65,7 @@ HOSTILE = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200)
 @given(HOSTILE)
 def test_no_text_of_a_model_becomes_a_button_or_is_fetched(text: str) -> None:
     html = to_rich_html(text)

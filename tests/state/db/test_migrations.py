@@ -261,7 +261,7 @@ STATEMENTS = (
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     parts=st.lists(st.tuples(st.sampled_from(STATEMENTS), st.sampled_from(["", " ", "\n", "\n\n-- so;\n"]))),
     last_semicolon=st.booleans(),

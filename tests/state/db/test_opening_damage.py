@@ -226,7 +226,7 @@ def test_an_invalid_byte_in_a_text_costs_one_character(tmp_path: Path, world: Wo
     connections.writing.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     places=st.lists(
         st.tuples(st.floats(0, 0.9999), st.binary(min_size=1, max_size=200)), min_size=1, max_size=5

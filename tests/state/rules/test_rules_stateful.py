@@ -350,6 +350,5 @@ TestRules = pytest.mark.timeout(300)(SessionRules.TestCase)  # enough for all ex
 TestRules.settings = settings(
     max_examples=120,
     stateful_step_count=50,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

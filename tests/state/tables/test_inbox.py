@@ -36,7 +36,7 @@ events = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(event=events)
 def test_a_message_is_read_back_unchanged(shared_db: Db, event: MessageEvent) -> None:
     with undone(shared_db) as db:

@@ -127,7 +127,7 @@ def test_words_without_a_letter_do_not_narrow_a_search(db: Db) -> None:
         assert found(db, words) == {"tea with milk"}, words
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(words=st.text(), content=st.text())
 def test_any_text_can_be_stored_and_searched(shared_db: Db, words: str, content: str) -> None:
     with undone(shared_db) as db:

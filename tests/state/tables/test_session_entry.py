@@ -46,7 +46,7 @@ anything = st.recursive(
 FIELDS = [*GOOD.to_dict(), "memory_flushed", "is_fresh_reset"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(data=st.data())
 def test_a_session_dict_with_any_field_values_is_read_or_refused(shared_db: Db, data: st.DataObject) -> None:
     bad = data.draw(
@@ -59,7 +59,7 @@ def test_a_session_dict_with_any_field_values_is_read_or_refused(shared_db: Db, 
     assert_it_is_sound(shared_db, entry)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(value=anything)
 def test_from_dict_of_any_value_reads_it_or_raises_value_error(shared_db: Db, value: object) -> None:
     try:

@@ -68,7 +68,7 @@ entries = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(entry=entries, ended=st.none() | st.tuples(times, any_text))
 def test_a_session_entry_is_read_back_unchanged(
     shared_db: Db, entry: SessionEntry, ended: tuple[float, str] | None

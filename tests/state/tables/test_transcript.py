@@ -34,7 +34,7 @@ cards = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_a_transcript_row_is_read_back_unchanged(shared_db: Db, data: st.DataObject) -> None:
     with undone(shared_db) as db:

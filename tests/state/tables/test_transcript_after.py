@@ -20,7 +20,7 @@ def read(db: Db, former: CachedHistory) -> tuple[CachedHistory, bool]:
     return extended(former, "s1", rows, are_new=are_new), are_new
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=25), data=st.data())
 def test_new_rows_after_known_ones_are_the_whole_transcript(
     shared_db: Db, steps: list[str], data: st.DataObject

@@ -151,7 +151,7 @@ any_text = texts(20)
 optional = st.none() | any_text
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     run=any_text,
     life=any_text,

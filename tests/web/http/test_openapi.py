@@ -89,9 +89,6 @@ class Attacker:
     def _attack(self, operation: Any) -> None:
         @settings(
             max_examples=EXAMPLES,
-            deadline=None,
-            database=None,
-            derandomize=True,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         )

@@ -232,7 +232,7 @@ async def test_no_cursor_breaks_a_stream(web_stage: WebStage) -> None:
                 await heard.until("gateway.changed")
             assert set(heard.names) <= {"gap", "gateway.changed", *whole.names}
 
-        @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @settings(max_examples=80, suppress_health_check=list(HealthCheck))
         @given(CURSORS, st.booleans())
         def fuzz(cursor: str, in_header: bool) -> None:
             trio.from_thread.run(ask, cursor.replace("RUN", run["run_id"]), in_header, trio_token=loops)
