@@ -13,8 +13,7 @@ from ..config.database_section import DatabaseConfig
 from ..platform.doctor_checks import Finding
 from ..state.chosen_store import DATABASE, reading_store
 from ..state.db.damaged import damaged_copies
-from ..state.db.engine import Db
-from ..state.db.migrations import shipped_steps
+from ..state.db.migrations import applied_steps, shipped_steps
 from ..state.db.opening import connect_reading
 from ..state.db.sqlite_errors import as_store_error
 from ..state.tables import lives
@@ -31,7 +30,7 @@ def _of_server(home: Path, config: DatabaseConfig) -> Iterator[Finding]:
     try:
         with reading_store(home, config) as db:
             (has_tables,) = db.execute("SELECT to_regclass('schema_steps') IS NOT NULL").fetchone()
-            had = _steps(db) if has_tables else set()
+            had = applied_steps(db) if has_tables else set()
             living = lives.living(db) if has_tables else []
             (is_standby, has_no_sync, synchronous) = db.execute(
                 "SELECT pg_is_in_recovery(), current_setting('synchronous_commit') = 'off', "
@@ -64,14 +63,14 @@ def _of_file(home: Path) -> Iterator[Finding]:
     try:
         with closing(connect_reading(path)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            had = _steps(connection)
+            had = applied_steps(connection)
     except (GatewayError, sqlite3.Error) as error:
         ours = as_store_error(error, path)
         if isinstance(ours, StoreError) and not isinstance(ours, StoreDamaged):
             # A problem of the disk or of permissions: the content of the file is unknown.
             yield Finding("problem", f"{path} cannot be read: {ours.problem}", ours.remedy)
             return
-        verdict, had = str(error), set()
+        verdict, had = str(error), frozenset()
     if verdict != "ok":
         remedy = "The next start moves a damaged database aside and makes a new one: copy it first."
         yield Finding("problem", f"{path} is damaged ({verdict})", remedy)
@@ -83,10 +82,6 @@ def _of_file(home: Path) -> Iterator[Finding]:
         text = f"the database was damaged once, and earlier conversations are only in {copy.name}"
         remedy = "Repair that file or restore a backup; delete it if it is not needed."
         yield Finding("warning", text, remedy)
-
-
-def _steps(db: Db) -> set[str]:
-    return {name for (name,) in db.execute("SELECT name FROM schema_steps")}
 
 
 def _newer(had: Collection[str]) -> str | None:

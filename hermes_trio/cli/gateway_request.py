@@ -25,14 +25,14 @@ class NotAnswered(GatewayError):
     """No gateway runs, or the running one refuses."""
 
 
-def ask_gateway(method: str, path: str, body: object = None) -> Any:
+def ask_gateway(method: str, path: str, body: object = None, *, timeout: float = TIMEOUT) -> Any:
     """Send a request to the gateway of the home, and return its answer. Raises `NotAnswered`."""
     home = home_directory(os.environ)
     address = _address(home)
     key = web_key(home, load_config(home, os.environ).config.web)
     try:
         # The key must not go through a proxy of the environment.
-        with httpx.Client(trust_env=False, timeout=TIMEOUT) as http:
+        with httpx.Client(trust_env=False, timeout=timeout) as http:
             url = address + quote(path)
             answer = http.request(method, url, json=body, headers={"Authorization": f"Bearer {key}"})
     except httpx.HTTPError as error:

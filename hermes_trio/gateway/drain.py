@@ -115,6 +115,8 @@ class Drain:
                 await home.database.write(endings.record, row)
         except StoreError as error:
             log.error("ending not stored", error=str(error))
+        if shutdown.control.hands_over:
+            return  # for programs outside, the gateway goes on
         home.board.set(
             state=GatewayState.DRAINING,
             restart_requested=ending.kind == "restart",

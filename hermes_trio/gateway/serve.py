@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..base.errors import HomeUnusable, gateway_errors
 from ..base.world import World
 from ..config.known_secrets import masking_of
 from ..config.schema import GatewayConfig
-from ..host.home.home_lock import locked_home
+from ..host.home.home_lock import HomeLock, locked_home
 from ..host.home.markers import RESTART_NOTIFY, consume, write_restart_pending
 from ..host.home.state_file import GatewayState, PlatformState
 from ..host.home.status_board import StatusBoard, keep_status
@@ -91,6 +91,8 @@ class Setup:
     open_engine: OpenEngine | None = None
     """Opens the store. Left out: the one of the configuration."""
     guarded: Guarded = open_guard
+    locked: Callable[[Path], AbstractContextManager[HomeLock]] = locked_home
+    """Locks the home; a caller that holds the lock for several lives returns it."""
     node: Node | None = None
     """Left out: as the configuration of the database says."""
 
@@ -109,7 +111,7 @@ async def serve(
     control = shutdown.control
     if not isinstance(setup.agent, AbstractAsyncContextManager):
         checked_agent(setup.agent)  # before anything is opened
-    with ExitStack() as masked, locked_home(path) as lock, worker("status") as status_runner:
+    with ExitStack() as masked, setup.locked(path) as lock, worker("status") as status_runner:
         secrets = KnownSecrets(masking_of(path, config, os.environ))
         masked.enter_context(log_masked_by(secrets))
         board = StatusBoard(lock.process, world.new_id(), world)
@@ -272,7 +274,7 @@ def _left_behind(home: Home, shutdown: Shutdown) -> Ending:
     ending = shutdown.control.current
     assert ending is not None  # noqa: S101 - it ended the tree
     follows = shutdown.consequences(ending)
-    if ending.kind == "restart" and ending.requester is None:
+    if ending.cause is Cause.RESTART and ending.requester is None:
         try:
             write_restart_pending(home.path, home.world, asked_by=ending.asked_by)
         except HomeUnusable as error:  # a full disk must not prevent the restart

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from ..gateway.commands.stop import stop_session
 from ..gateway.facade import RunningGateway
 from ..gateway.intake.requests import deliver, post
 from ..gateway.operations.conversation_entry import Conversations
+from ..gateway.operations.gateway_actions import NotLive
 from ..gateway.operations.run_state import Runs
 from ..gateway.turn.attachments import keep_upload
 from ..gateway.turn.questions import give_answer
@@ -65,6 +66,16 @@ class OpenDoor:
         return f"{self.address}/login?token={self.auth.new_link_token()}"
 
 
+LiveRestart = Callable[[RunningGateway, float, float], Awaitable[int]]
+"""Starts a process that takes the place of this gateway: `RestartLive` of a gateway that is not open yet."""
+
+
+async def never_live(gateway: RunningGateway, wait: float, grace: float) -> int:
+    """Refuse: only the program that runs the gateway knows how it is started."""
+    await trio.lowlevel.checkpoint()
+    raise NotLive("this gateway is a part of another program")
+
+
 class Web:
     """The web of one gateway. The gateway is given its `platform` and its `door`."""
 
@@ -76,6 +87,7 @@ class Web:
         owns_process: bool = False,
         long_steps: BatchTimes | None = None,
         open_listeners: OpenListeners = open_new_listeners,
+        restart_live: LiveRestart = never_live,
     ) -> None:
         """With `owns_process` the process belongs to the gateway alone, so each child process is the
         agent's. `long_steps` are the steps that held the event loop for long, if somebody notes them."""
@@ -84,6 +96,7 @@ class Web:
         """The number of clients that wait for the answer of each run."""
         self._config, self._version, self._owns_process = config.web, version, owns_process
         self._long_steps, self._open_listeners = long_steps, open_listeners
+        self._restart_live = restart_live
         self._open: OpenDoor | None = None
 
     @property
@@ -205,9 +218,23 @@ class Web:
             CompletionRoutes(config, runs, conversations, shutdown.work_over, self.callers),
             RunRoutes(runs, conversations, answer_question),
             DescriptionRoutes(SPECS, self._version),
-            AdminRoutes(home.path, world, control, running, shutdown.supervised_by, gateway.stop, self.link),
+            AdminRoutes(
+                home.path,
+                world,
+                control,
+                running,
+                shutdown.supervised_by,
+                gateway.stop,
+                partial(self._hand_over, gateway),
+                self.link,
+            ),
         )
         return {type(each): each for each in handlers}
+
+    async def _hand_over(self, gateway: RunningGateway, *, wait: float, grace: float | None) -> int:
+        if grace is None:
+            grace = gateway.home.config.agent.restart_drain_timeout
+        return await self._restart_live(gateway, wait, grace)
 
 
 def application(guard: RouteGuard, handlers: Mapping[type, object]) -> Gate:

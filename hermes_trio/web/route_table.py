@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .api.admin_routes import AdminRoutes, EndingRequest, HoldRequest
+from .api.admin_routes import AdminRoutes, EndingRequest, HoldRequest, RestartRequest
 from .api.command_routes import CommandRoutes, CommandText
 from .api.event_routes import EventRoutes
 from .api.file_routes import FileRoutes
@@ -122,7 +122,7 @@ GROUPS: tuple[RouteGroup[Any], ...] = (
         (
             RouteSpec("POST", "/api/admin/link", AdminRoutes.link),
             RouteSpec("POST", "/api/admin/stop", AdminRoutes.stop, takes=EndingRequest),
-            RouteSpec("POST", "/api/admin/restart", AdminRoutes.restart, takes=EndingRequest),
+            RouteSpec("POST", "/api/admin/restart", AdminRoutes.restart, takes=RestartRequest),
             RouteSpec("POST", "/api/admin/drain", AdminRoutes.drain, takes=HoldRequest),
         ),
     ),

@@ -13,13 +13,16 @@ from pathlib import Path
 import click
 
 from ...base.errors import GatewayError
+from ...base.plural import counted
 from ...base.world import World
 from ...config.config_file import home_directory
 from ...host.home.markers import write_planned_stop_marker
 from ...host.home.state_file import GatewayState, Status, read_status
-from ...host.processes.process_identity import ProcessId, is_alive, runs_below
+from ...host.processes.process_identity import ProcessId, find, is_alive, runs_below
 from ...host.processes.signals import ask_to_restart
 from ...host.service.service_files import START_TIMEOUT
+from ...host.service.successor import READY_WITHIN, SuccessorFailed
+from ..gateway_request import TIMEOUT, ask_gateway
 from .stop_command import POLL_INTERVAL, running_gateway, status_of, wait_for_end
 
 SUPERVISOR_PAUSE = 30.0
@@ -38,12 +41,25 @@ class NotBack(GatewayError):
 
 
 @click.command()
-def command() -> None:
+@click.option(
+    "--live", is_flag=True, help="Let another process take over: no turn is cut, no client refused."
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="With --live: seconds to wait for a moment without a running turn. Then the grace begins.",
+)
+def command(live: bool, wait: float) -> None:
     """Restart the gateway of this home, and wait until it is back."""
     home = home_directory(os.environ)
     gateway = running_gateway(home)
     if gateway is None:
         raise NotBack("no gateway is running, so there is none to restart")
+    if live:
+        _restart_live(home, gateway, wait)
+        return
     status = status_of(home, gateway)
     instance = status.instance if status else ""
     if not ask_to_restart(gateway.pid):
@@ -55,6 +71,35 @@ def command() -> None:
     wait_for_end(home, gateway, lambda: _is_over(read_status(home), gateway, instance))
     status = _back(home, instance)
     click.echo(f"Restarted: {status.gateway_state}, pid {status.pid}.")
+
+
+def _restart_live(home: Path, gateway: ProcessId, wait: float) -> None:
+    """Request the live restart, and wait until the successor serves. Raise `NotAnswered`,
+    `SuccessorFailed` or `NotBack`."""
+    body = {"live": True, "wait": wait}
+    asked = ask_gateway("POST", "/api/admin/restart", body, timeout=READY_WITHIN + TIMEOUT)
+    successor, running = find(asked["successor"]), asked["active_agents"]
+    if successor is None:
+        raise SuccessorFailed("it ended when it was ready")
+    click.echo(f"The successor is ready, pid {successor.pid}. {counted(running, 'running turn')}.")
+    if runs_below(gateway):
+        click.echo("It takes over later. This command is a child process of the gateway, and does not wait.")
+        return
+    while (status := status_of(home, successor)) is None or status.gateway_state is GatewayState.STARTING:
+        if not is_alive(successor):
+            raise _why_not(status, gateway)
+        time.sleep(POLL_INTERVAL)
+    if status.gateway_state in ENDED:
+        raise _why_not(status, gateway)
+    click.echo(f"Restarted: {status.gateway_state}, pid {status.pid}.")
+
+
+def _why_not(status: Status | None, gateway: ProcessId) -> GatewayError:
+    """Return the error for a successor that has ended."""
+    if not is_alive(gateway):
+        return NotBack("the gateway has stopped, because another person requested that meanwhile")
+    error = status.error if status is not None else None
+    return SuccessorFailed(error.rstrip(".") if error else "it ended after it was ready")
 
 
 def _is_over(status: Status | None, gateway: ProcessId, instance: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence, Sized
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sized
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from ...gateway.links.adapters import find_adapters
 from ...gateway.outbound.texts import database_damaged
 from ...gateway.processes.command import CommandRunner
 from ...gateway.serve import Setup, serve
-from ...host.home.home_lock import refuse_if_busy
+from ...host.home.home_lock import HomeLock, handed_home, locked_home, refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
 from ...host.home.status_board import StatusBoard, leave_failed_start
 from ...host.loop.garbage import GROWN, GROWN_MUCH, collect_garbage
@@ -46,15 +46,26 @@ from ...host.processes.process_identity import own
 from ...host.service.listening_sockets import ListeningSockets, listening_sockets
 from ...host.service.pid_one import become_init
 from ...host.service.sd_notify import notify_service_manager
+from ...host.service.successor import (
+    KILLED_WITHIN,
+    SERVES_WITHIN,
+    Predecessor,
+    Ready,
+    Serves,
+    predecessor_of,
+)
 from ...host.service.systemd import queue_restart
 from ...log import Log
-from ...platform.contract import Adapter
+from ...state.db.migrations import shipped_steps
 from ...state.rules.original_home import unused
 from ...web.app import Web
 from ...web.http.auth import web_key
+from ..live_restart import LiveRestart
 from ..logs import log_to_file
 from ..start_check import check_start
 from .config_command import load_and_warn
+
+Locked = Callable[[Path], AbstractContextManager[HomeLock]]
 
 log = Log(__name__)
 
@@ -75,26 +86,49 @@ def command(if_wanted: bool) -> None:
         return
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
-    with listening_sockets(os.environ) as sockets:
-        way = _run_until_end(home, sockets)
+    with listening_sockets(os.environ) as sockets, predecessor_of(os.environ) as predecessor:
+        locked: Locked = locked_home
+        if predecessor is not None:
+            _report_ready(predecessor)
+            handed = predecessor.receive()
+            if handed is None:
+                return  # the gateway goes on, or has ended for another cause
+            lock_files, listening = handed
+            locked = partial(handed_home, descriptors=lock_files)
+            sockets.receive(listening)
+        way = _run_until_end(home, sockets, locked, predecessor)
         if way is Exit.EXEC:
             sockets.pass_on(os.environ)
         leave(way)
 
 
-def _run_until_end(home: Path, sockets: ListeningSockets) -> Exit:
+def _report_ready(predecessor: Predecessor) -> None:
+    """Tell the gateway whose place this process takes that everything is loaded, or the problem."""
+    try:
+        find_adapters(load_and_warn(check_start).config)
+    except GatewayError as error:
+        predecessor.tell(Ready(problem=str(error)))
+        raise
+    predecessor.tell(Ready(__version__, tuple(step.name for step in shipped_steps())))
+
+
+def _run_until_end(
+    home: Path, sockets: ListeningSockets, locked: Locked, predecessor: Predecessor | None
+) -> Exit:
     """Run the gateway, and return how the process is to end. Everything but the sockets is closed then."""
     with ExitStack() as opened:
         try:
             loaded = load_and_warn(check_start)
-            refuse_if_busy(home)
+            if predecessor is None:
+                refuse_if_busy(home)
             config = loaded.config
             adapters = find_adapters(config)
             web_key(home, config.web)  # made before the log is opened, so that the log masks it
             opened.enter_context(log_to_file(home, config, loaded.environ))
-            arm = opened.enter_context(last_resort(home / WATCHDOG_LOG))
+            lock = opened.enter_context(locked(home))
         except GatewayError as error:
-            leave_failed_start(home, error, World())
+            if predecessor is None:  # else the home is the predecessor's, which goes on
+                leave_failed_start(home, error, World())
             raise
         names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
         _print(f"hermes-trio {__version__}: {names}; home {home}")
@@ -102,8 +136,25 @@ def _run_until_end(home: Path, sockets: ListeningSockets) -> Exit:
             _print(f"{finding.level}: {finding.text}. {finding.remedy}".rstrip())
             log.warning("part of the home not used", part=finding.text)
         raise_open_files()
+        while True:
+            way = _live(home, loaded, sockets, lock, predecessor)
+            if way is not Exit.HAND_OVER or not lock.is_held:
+                return way
+            # The successor failed, and the next life of this process begins in its place.
+            predecessor = None
+
+
+def _live(
+    home: Path,
+    loaded: Loaded,
+    sockets: ListeningSockets,
+    lock: HomeLock,
+    predecessor: Predecessor | None,
+) -> Exit:
+    """Run the gateway once, and return how the process is to end."""
+    with last_resort(home / WATCHDOG_LOG) as arm:
         watched_by = supervisor(os.environ, in_container=_is_main_process_of_container())
-        gateway = trio.run(_run, home, loaded, adapters, watched_by, arm, sockets)
+        gateway = trio.run(_run, home, loaded, watched_by, arm, sockets, lock, predecessor)
         ending = gateway.control.current
         assert ending is not None  # noqa: S101 - `_run` returns after the ending
         way = consequences(ending, watched_by).exit
@@ -125,51 +176,73 @@ def _is_main_process_of_container() -> bool:
 async def _run(
     home: Path,
     loaded: Loaded,
-    adapters: Sequence[Adapter],
     watched_by: Supervisor,
     arm: Callable[[float], None],
     sockets: ListeningSockets,
+    lock: HomeLock,
+    predecessor: Predecessor | None,
 ) -> RunningGateway:
-    """Run the gateway until it has ended."""
+    """Run the gateway until it has ended, and has handed over what it hands over."""
     control, world, me = Control(), World(), own()
     grace = loaded.config.agent.restart_drain_timeout
     with waits_noted() as waits:
-        web = Web(
-            loaded.config,
-            __version__,
-            owns_process=True,
-            long_steps=waits.long_steps,
-            open_listeners=sockets.listen,
-        )
-        setup = Setup(
-            home,
-            loaded.config,
-            agent=open_agent(loaded, loaded.environ, world, tell=_print),
-            adapters=[*adapters, web.platform],
-            doors=[web.door],
-            world=world,
-        )
-        serving = partial(serve, setup, control=control, supervised_by=watched_by)
         async with trio.open_nursery() as services:
             await services.start(obey_signals, control, home, me, world, grace)
             services.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
             await services.start(watch_drain_request, control, home, world)
             await services.start(write_tree_on_signal, home, world, waits)
             services.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
-            services.start_soon(keep_armed, control, arm)
-            async with trio.open_nursery() as tree:
-                gateway: RunningGateway = await tree.start(serving)
-                services.start_soon(
-                    notify_service_manager, gateway.home.board, os.environ, world, sockets.kept
+            services.start_soon(keep_armed, control, partial(_arm_later, control, arm))
+            async with trio.open_nursery() as handing:
+                live_restart = LiveRestart(_this_command(), lock, sockets, handing)
+                web = Web(
+                    loaded.config,
+                    __version__,
+                    owns_process=True,
+                    long_steps=waits.long_steps,
+                    open_listeners=sockets.listen,
+                    restart_live=live_restart.request,
                 )
-                if gateway.home.database.damaged_copy is not None:
-                    _print(database_damaged(gateway.home.database.damaged_copy.name))
-                services.start_soon(_print_refusals, gateway.home.board)
-                _print_sandbox(gateway.work.background.commands)
-                _print_next_steps(home, watched_by, web)
-                services.start_soon(collect_garbage, partial(_allowed_growth, control, gateway.work.running))
+                setup = Setup(
+                    home,
+                    loaded.config,
+                    agent=open_agent(loaded, loaded.environ, world, tell=_print),
+                    adapters=[*find_adapters(loaded.config), web.platform],
+                    doors=[web.door],
+                    world=world,
+                    locked=lambda _: nullcontext(lock),
+                )
+                async with trio.open_nursery() as tree:
+                    gateway: RunningGateway = await tree.start(
+                        partial(serve, setup, control=control, supervised_by=watched_by)
+                    )
+                    board = gateway.home.board
+                    services.start_soon(_notify_manager, predecessor, board, world, sockets)
+                    services.start_soon(_print_refusals, board)
+                    _print_start(gateway, web, watched_by)
+                    allowed_growth = partial(_allowed_growth, control, gateway.work.running)
+                    services.start_soon(collect_garbage, allowed_growth)
+                live_restart.over.set()
+                if not control.hands_over:
+                    handing.cancel_scope.cancel(reason="the gateway has ended for another cause")
             services.cancel_scope.cancel(reason="the gateway has ended")
     return gateway
+
+
+async def _notify_manager(
+    predecessor: Predecessor | None, board: StatusBoard, world: World, sockets: ListeningSockets
+) -> None:
+    """Tell the predecessor that this process serves, and keep the service manager informed when it has left:
+    the manager listens to one process at a time."""
+    if predecessor is not None:
+        predecessor.tell(Serves(os.getpid()))
+        await predecessor.gone()
+    await notify_service_manager(board, os.environ, world, sockets.kept)
+
+
+def _arm_later(control: Control, arm: Callable[[float], None], seconds: float) -> None:
+    """Arm the last resort. A gateway that hands over waits for its successor after it has ended."""
+    arm(seconds + SERVES_WITHIN + KILLED_WITHIN if control.hands_over else seconds)
 
 
 def _allowed_growth(control: Control, running: Sized) -> float:
@@ -186,6 +259,21 @@ def _print(text: str) -> None:
         click.echo(text)
 
 
+def _print_start(gateway: RunningGateway, web: Web, watched_by: Supervisor) -> None:
+    """Print what people have to know at the start, the address of the page, and the next commands."""
+    if gateway.home.database.damaged_copy is not None:
+        _print(database_damaged(gateway.home.database.damaged_copy.name))
+    _print_sandbox(gateway.work.background.commands)
+    # systemd writes the output to its journal, which must not contain a log-in link.
+    page = web.address if watched_by is Supervisor.SYSTEMD else web.link()
+    _print(f"Page: {page}")
+    _print("Another log-in link: `hermes-trio link`.")
+    _print(f"Log: {gateway.home.path / 'logs' / 'gateway.log'}")
+    _print("State: `hermes-trio status`. Stop: `hermes-trio stop`, or Ctrl-C here.")
+    if watched_by is Supervisor.NONE:
+        _print("Run it as a service: `hermes-trio service install`.")
+
+
 def _print_sandbox(commands: CommandRunner) -> None:
     """Print what confines the commands of the agent, and where they work."""
     available = commands.available
@@ -195,18 +283,6 @@ def _print_sandbox(commands: CommandRunner) -> None:
         _print(f"Commands: in {available.remote.name}, in {commands.work}")
     else:
         _print(f"Commands: under {available.kind}, in {commands.work}")
-
-
-def _print_next_steps(home: Path, watched_by: Supervisor, web: Web) -> None:
-    """Print the address of the page and the next commands."""
-    # systemd writes the output to its journal, which must not contain a log-in link.
-    page = web.address if watched_by is Supervisor.SYSTEMD else web.link()
-    _print(f"Page: {page}")
-    _print("Another log-in link: `hermes-trio link`.")
-    _print(f"Log: {home / 'logs' / 'gateway.log'}")
-    _print("State: `hermes-trio status`. Stop: `hermes-trio stop`, or Ctrl-C here.")
-    if watched_by is Supervisor.NONE:
-        _print("Run it as a service: `hermes-trio service install`.")
 
 
 async def _print_refusals(board: StatusBoard) -> None:
@@ -264,6 +340,7 @@ def exit_code(way: Exit) -> int:
         return GATEWAY_SERVICE_RESTART_EXIT_CODE
     return {
         Exit.OK: 0,
+        Exit.HAND_OVER: 0,
         Exit.FAILURE: EXIT_FAILURE,
         Exit.CONFIG: EXIT_CONFIG,
         Exit.TEMPFAIL: GATEWAY_SERVICE_RESTART_EXIT_CODE,

@@ -12,7 +12,7 @@ import math
 import trio
 
 from ...base.pulse import Pulse
-from .endings_table import MARGIN, Ending, combined
+from .endings_table import MARGIN, Cause, Ending, combined
 
 
 class Control:
@@ -73,6 +73,16 @@ class Control:
         """Wait until `end_by` is earlier than this time."""
         while self.end_by >= time:
             await self._changed.wait()
+
+    @property
+    def hands_over(self) -> bool:
+        """True if a successor waits to go on with everything that is stored."""
+        return self.current is not None and self.current.cause is Cause.HANDED_OVER
+
+    @property
+    def takes_messages(self) -> bool:
+        """True if a message may be stored now: its turn may begin here, or a successor begins it at once."""
+        return self.takes_turns or self.hands_over
 
     @property
     def grace_is_over(self) -> bool:

@@ -8,6 +8,7 @@ nothing here waits or stores.
 | restart under systemd | restarting | restart_timeout | stopped | 0, and 75 if it could not be queued |
 | restart under another supervisor | restarting | restart_timeout | stopped | 75 |
 | restart, no supervisor | restarting | restart_timeout | stopped | re-exec in place |
+| handed over | nobody | restart_timeout | running | 0; or none, if the successor failed |
 | database replaced | shutting down | crash, found at the next start | running | 1 |
 | taken over | nobody | crash, stored by the other gateway | running | 1 |
 | nothing can serve | shutting down | shutdown_timeout | startup_failed | 78 |
@@ -41,6 +42,8 @@ class Cause(StrEnum):
     SIGNAL = "signal"
     """A signal without a marker file: the machine shuts down, or a foreign supervisor stops us."""
     RESTART = "restart"
+    HANDED_OVER = "handed over"
+    """A successor is ready in another process, and takes over the home and the listening sockets."""
     STORE_REPLACED = "database replaced"
     """The database files were removed or replaced: nothing can be stored any more."""
     LIFE_OVER = "taken over"
@@ -61,7 +64,7 @@ class Ending:
 
     @property
     def kind(self) -> Literal["stop", "restart"]:
-        return "restart" if self.cause is Cause.RESTART else "stop"
+        return "restart" if self.cause in (Cause.RESTART, Cause.HANDED_OVER) else "stop"
 
 
 def combined(first: Ending | None, then: Ending) -> Ending:
@@ -103,6 +106,7 @@ class Exit(StrEnum):
     QUEUE_UNIT = "queue the restart of our unit"
     TEMPFAIL = "temporary failure"
     EXEC = "run in place"
+    HAND_OVER = "the successor runs"
     CONFIG = "a mistake in the configuration"
 
 
@@ -118,6 +122,8 @@ class Consequences:
 
 def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
     """Return the row of the table for this ending."""
+    if ending.cause is Cause.HANDED_OVER:
+        return Consequences(NOBODY, ResumeReason.RESTART, "running", Exit.HAND_OVER)
     if ending.kind == "restart":
         way = {
             Supervisor.SYSTEMD: Exit.QUEUE_UNIT,
@@ -133,6 +139,8 @@ def consequences(ending: Ending, supervised_by: Supervisor) -> Consequences:
     return Consequences(SHUTTING_DOWN, ResumeReason.SHUTDOWN, "stopped", Exit.OK)
 
 
+NOBODY = ""
+"""Chats and people are not told."""
 SHUTTING_DOWN = "⚠ Gateway shutting down. What is running now will be interrupted."
 RESTARTING = (
     "⚠ Gateway restarting. What is running now will be interrupted; "

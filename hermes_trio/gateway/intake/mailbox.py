@@ -110,6 +110,8 @@ class Mailbox:
             return None
         session = self.work.sessions.wake(key)
         if session is None:
+            if self.control.hands_over:
+                return None  # the successor takes it up in a moment
             return texts.waits_for_restart() if self.control.current is not None else texts.waits_for_drain()
         return session.meet(event, stored.inbox_id, mode)
 

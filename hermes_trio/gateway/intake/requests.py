@@ -69,7 +69,7 @@ async def post(
     home, running = mailbox.home, mailbox.work.running
     event, at = replace(event, run_id=home.world.new_id()), home.world.time()
     answers = any(question.answer_in(event.text) is not None for question in running.open_questions(key))
-    if not mailbox.control.takes_turns and not answers:
+    if not mailbox.control.takes_messages and not answers:
         known = await home.database.read(_known, event)
         if known is None:
             raise NoTurnsNow

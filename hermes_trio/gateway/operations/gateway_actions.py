@@ -1,6 +1,6 @@
 """The types of the gateway's actions that a caller is handed as functions, bound to one gateway.
 
-Types only.
+Types, and the errors that they name.
 """
 
 from __future__ import annotations
@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol
 
+from ...base.errors import GatewayError
 from ...base.messages import MessageEvent, StoredFile
 from ..commands.parse import Command
 from ..intake.requests import Posted, StoredRequest
 from ..turn.open_question import OpenQuestion
+
+
+class NotLive(GatewayError):
+    """The gateway cannot be restarted live here, or not now."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"No live restart: {problem}. Use `hermes-trio restart` without `--live`.")
+
 
 OpenQuestions = Callable[[str], Sequence[OpenQuestion]]
 """Returns the open questions of the session with this key, the oldest first."""
@@ -60,3 +69,10 @@ class RequestEnding(Protocol):
     """Asks the gateway to end. Returns False if an earlier ending stays in force."""
 
     def __call__(self, *, restart: bool, grace: float | None, asked_by: str) -> bool: ...
+
+
+class RestartLive(Protocol):
+    """Starts a process that takes over when no turn runs, or after `wait` seconds and the grace. Returns its
+    pid as soon as it is ready. Raises `GatewayError` if it fails; then nothing has changed."""
+
+    async def __call__(self, *, wait: float, grace: float | None) -> int: ...

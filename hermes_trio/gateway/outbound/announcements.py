@@ -29,7 +29,7 @@ from ...state.tables import outbox
 from ...state.tables.inbox import Received
 from ...state.tables.session_entry import SessionEntry
 from ...state.tables.turns import TurnRow
-from ..ending.endings_table import Ending
+from ..ending.endings_table import NOBODY, Ending
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
 from ..links.link import Connection
@@ -56,6 +56,8 @@ def notify_active_sessions_of_shutdown(
 ) -> None:
     """Announce the ending in the chats with a running turn, and in the home channels. Waits for no chat."""
     text, told = shutdown.consequences(ending).told, set[Place]()
+    if text == NOBODY:
+        return
     for turn in running:
         if turn.source is not None and not turn.has_ended and _may_notify(home, turn.source.platform):
             place = place_of(turn.source)

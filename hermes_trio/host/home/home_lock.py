@@ -22,14 +22,16 @@ and the holder shows two things to look at:
 
 Both kinds of lock belong to the open file. A forked child that has the descriptor too would keep them. It is
 close-on-exec, and all our children exec; but a program around the gateway may fork, so the holder releases
-both before it closes the file.
+both before it closes the file. For the same reason a gateway can hand its home to a successor: it sends the
+open files, and closes its own without releasing them (`hand_on`). In no moment the home is nobody's.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -46,12 +48,12 @@ LOCK_FILE = "gateway.lock"
 
 
 class HomeLock:
-    """The lock of a home that this process holds. Made by `locked_home`."""
+    """The lock of a home that this process holds. Made by `locked_home` and `handed_home`."""
 
-    def __init__(self, home: Path, process: ProcessId, fd: int) -> None:
+    def __init__(self, home: Path, process: ProcessId, directory: int | None, files: list[int]) -> None:
         self.process = process
-        self._home = home
-        self._fds = [fd]
+        self._home, self._directory = home, directory
+        self._fds = files
         """The lock files that were removed, then the current one."""
 
     def restore_file(self) -> bool:
@@ -67,10 +69,44 @@ class HomeLock:
         self._fds.append(fd)
         return True
 
+    @property
+    def is_held(self) -> bool:
+        """True until the lock is handed on."""
+        return bool(self._fds)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The open files. A process to which they are sent holds the lock too, and goes on with
+        `handed_home`."""
+        return [*([] if self._directory is None else [self._directory]), *self._fds]
+
+    def hand_on(self) -> None:
+        """Leave the lock to the process that was sent its files: close them without releasing it."""
+        descriptors, self._directory, self._fds = self.descriptors, None, []
+        for fd in descriptors:
+            os.close(fd)
+
+    def take_back(self) -> None:
+        """Hold the lock again after a process that was sent its files has ended, which may have released it.
+        Raises `HomeBusy` if a third process has taken it in between."""
+        try:
+            if self._directory is not None and not _take_directory_lock(self._directory):
+                raise _busy_error(self._home)
+            for fd in self._fds:
+                if not try_lock(fd):
+                    raise _busy_error(self._home)
+                with suppress(OSError):  # a file system without such locks; the record serves as well
+                    _set_lamp(fd)
+            _write_record(self._fds[-1], msgspec.json.encode(self.process))
+        except OSError as error:
+            raise home_error(self._home, error) from error
+
     def _close(self) -> None:
+        if not self._fds:
+            return
         with suppress(OSError):
             _write_record(self._fds[-1], b"")
-        for fd in self._fds:
+        for fd in reversed(self.descriptors):
             _release(fd)
 
 
@@ -81,12 +117,12 @@ def locked_home(home: Path) -> Iterator[HomeLock]:
     Raises `HomeBusy` while another gateway is, another `HomeError` if the directory cannot be used.
     """
     me = own()
-    with ExitStack() as held:
+    with ExitStack() as unless_locked:
         try:
             make_private_dir(home)
             directory = _open_directory(home)
             if directory is not None:
-                held.callback(_release, directory)
+                unless_locked.callback(_release, directory)
                 if not _take_directory_lock(directory):
                     raise _busy_error(home)
             fd = _take_lock_file(home / LOCK_FILE, me)
@@ -94,9 +130,26 @@ def locked_home(home: Path) -> Iterator[HomeLock]:
             raise home_error(home, error) from error
         if fd is None:
             raise _busy_error(home)
-        lock = HomeLock(home, me, fd)
-        held.callback(lock._close)
+        unless_locked.pop_all()
+    lock = HomeLock(home, me, directory, [fd])
+    try:
         yield lock
+    finally:
+        lock._close()
+
+
+@contextmanager
+def handed_home(home: Path, descriptors: Sequence[int]) -> Iterator[HomeLock]:
+    """Be the only gateway of `home` during the block, with the open files of the lock of the process that was
+    it before. Raises `HomeError`."""
+    directories = [fd for fd in descriptors if stat.S_ISDIR(os.fstat(fd).st_mode)]
+    files = [fd for fd in descriptors if fd not in directories]
+    lock = HomeLock(home, own(), next(iter(directories), None), files)
+    try:
+        lock.take_back()
+        yield lock
+    finally:
+        lock._close()
 
 
 def is_locked(home: Path) -> bool:

@@ -1,9 +1,10 @@
 """Listening sockets that outlive a restart, so that a client which connects in between waits and is not
 refused. The operating system queues its connection until the next life accepts it.
 
-They come from the life before in the same process, or from systemd, which stores them for our unit or opens
-them for a socket unit of the owner. All of them use the protocol of sd_listen_fds(3): the sockets have the
-descriptors from 3 on, and two variables give their number and the process for which they are.
+They come from the life before in the same process, from systemd, which stores them for our unit or opens
+them for a socket unit of the owner, or from the process whose successor this one is (`successor`). The first
+two use the protocol of sd_listen_fds(3): the sockets have the descriptors from 3 on, and two variables give
+their number and the process for which they are.
 
 The block of `listening_sockets` ends them with the process. What it knows: addresses and descriptors. It
 accepts nothing, and knows no HTTP.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 
 import trio
@@ -40,7 +41,8 @@ class ListeningSockets:
         """Listen at all addresses of this name, with the sockets of an earlier life if they are bound to
         them; other ones are closed. The caller owns the listeners. Raises `OSError`."""
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        received, self._received = self._received, []
+        # Also with those of an earlier life in this process, whose successor has failed.
+        received, self._received, self.kept = [*self._received, *self.kept], [], []
         if {_address(one) for one in received} == {(to[0], port or _port(received)) for *_, to in found}:
             self.kept += received
             return [trio.SocketListener(trio.socket.from_stdlib_socket(one.dup())) for one in received]
@@ -50,6 +52,10 @@ class ListeningSockets:
         listeners = await trio.open_tcp_listeners(port, host=host)
         self.kept += [socket.socket(fileno=one.socket.dup().detach()) for one in listeners]
         return listeners
+
+    def receive(self, descriptors: Iterable[int]) -> None:
+        """Take sockets that another process has sent."""
+        self._received += filter(None, map(_opened, descriptors))
 
     def close(self) -> None:
         """Close all. Clients that wait for a connection are refused."""

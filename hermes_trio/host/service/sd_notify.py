@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socket
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import trio
 
@@ -31,20 +32,39 @@ async def notify_service_manager(
 ) -> None:
     """Give the service manager that started us the listening sockets, which it passes to the next life, and
     send it the changes of the board, until cancelled."""
-    address = environ.get("NOTIFY_SOCKET", "")
-    if not address.startswith(("/", "@")):
-        return
-    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        try:
-            await manager.connect("\0" + address[1:] if address[0] == "@" else address)
-        except OSError as error:
-            log.warning("service manager does not listen", error=str(error))
+    async with _manager(environ) as manager:
+        if manager is None:
             return
         await _store(manager, listening)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_tell_changes, manager, board, world)
             if period := watchdog_period(environ):
                 nursery.start_soon(_say_alive, manager, period)
+
+
+async def name_main_process(environ: Mapping[str, str], pid: int) -> None:
+    """Tell the service manager that started us that another process is the gateway from now on. Only the main
+    process is listened to, so this is the last notification of this one, and that one sends none before."""
+    async with _manager(environ) as manager:
+        if manager is not None:
+            await _tell(manager, f"MAINPID={pid}")
+
+
+@asynccontextmanager
+async def _manager(environ: Mapping[str, str]) -> AsyncIterator[trio.socket.SocketType | None]:
+    """Connect to the service manager; yield None where none listens."""
+    address = environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        yield None
+        return
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        try:
+            await manager.connect("\0" + address[1:] if address[0] == "@" else address)
+        except OSError as error:
+            log.warning("service manager does not listen", error=str(error))
+            yield None
+            return
+        yield manager
 
 
 async def _store(manager: trio.socket.SocketType, listening: Sequence[socket.socket]) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from ...base.errors import StoreTooNew, StoreUnusable
 from ...base.world import World
 from ...host.files.private_files import open_private
+from .engine import Db
 from .sqlite_errors import as_store_error
 
 
@@ -36,6 +37,11 @@ def shipped_steps() -> Sequence[SchemaStep]:
     return sorted(steps, key=lambda step: step.name)
 
 
+def applied_steps(db: Db) -> frozenset[str]:
+    """Return the names of the steps that were applied to a database which is up to date or newer."""
+    return frozenset(name for (name,) in db.execute("SELECT name FROM schema_steps"))
+
+
 def missing_steps(
     connection: sqlite3.Connection, path: Path, steps: Sequence[SchemaStep]
 ) -> Sequence[SchemaStep]:
@@ -46,7 +52,7 @@ def missing_steps(
     )
     there = {name for (name,) in tables}
     recorded = "schema_steps" in there
-    had = {row[0] for row in connection.execute("SELECT name FROM schema_steps")} if recorded else set()
+    had = applied_steps(connection) if recorded else frozenset()
     if there and not recorded:
         raise StoreUnusable(
             path,

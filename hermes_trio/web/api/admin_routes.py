@@ -12,10 +12,11 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...base.errors import GatewayError
 from ...base.world import World
 from ...gateway.ending.control import Control
 from ...gateway.ending.endings_table import Supervisor
-from ...gateway.operations.gateway_actions import RequestEnding
+from ...gateway.operations.gateway_actions import RequestEnding, RestartLive
 from ...gateway.session.running_turns import RunningTurns
 from ...host.home.markers import DRAIN_REQUEST, consume, write_drain_request
 from ..http.http_errors import Refusal, json_response, read_json
@@ -27,6 +28,14 @@ class EndingRequest(msgspec.Struct, frozen=True):
     """The body of a stop or a restart. `grace` is in seconds; the default is that of the configuration."""
 
     grace: Annotated[float, Meta(ge=0, le=10_000_000)] | None = None
+
+
+class RestartRequest(EndingRequest, frozen=True):
+    """The body of a restart. With `live` another process takes over: as soon as no turn runs, or after `wait`
+    seconds and the grace."""
+
+    live: bool = False
+    wait: Annotated[float, Meta(ge=0, le=10_000_000)] = 60.0
 
 
 class HoldRequest(msgspec.Struct, frozen=True):
@@ -45,15 +54,27 @@ class AdminRoutes:
     running: RunningTurns
     supervised_by: Supervisor
     request_ending: RequestEnding
+    restart_live: RestartLive
     new_link: Callable[[], str]
 
     async def stop(self, request: Request) -> Response:
         """`POST /api/admin/stop` `{grace}`: stop the gateway. Running turns have `grace` seconds to end."""
-        return await self._end(request, restart=False)
+        return self._end(await read_json(request, EndingRequest), restart=False)
 
     async def restart(self, request: Request) -> Response:
-        """`POST /api/admin/restart` `{grace}`: stop the gateway in the same way, and start it again."""
-        return await self._end(request, restart=True)
+        """`POST /api/admin/restart` `{grace, live, wait}`: stop the gateway in the same way, and start it
+        again. With `live` the answer comes when the process that takes over is ready, or why it is not."""
+        asked = await read_json(request, RestartRequest)
+        if asked.live:
+            return await self._restart_live(asked)
+        if self.supervised_by is Supervisor.HOST:
+            raise Refusal(
+                409,
+                "embedded",
+                "This gateway is a part of another program, and cannot restart it.",
+                "Restart that program, or stop the gateway instead.",
+            )
+        return self._end(asked, restart=True)
 
     async def drain(self, request: Request) -> Response:
         """`POST /api/admin/drain` `{action: begin|cancel}`: begin no turn from now on, or begin turns again.
@@ -72,17 +93,16 @@ class AdminRoutes:
         """`POST /api/admin/link`: a link that logs a browser in, once and within ten minutes."""
         return json_response({"link": self.new_link()}, 201)
 
-    async def _end(self, request: Request, *, restart: bool) -> Response:
-        grace = (await read_json(request, EndingRequest)).grace
-        if restart and self.supervised_by is Supervisor.HOST:
-            raise Refusal(
-                409,
-                "embedded",
-                "This gateway is a part of another program, and cannot restart it.",
-                "Restart that program, or stop the gateway instead.",
-            )
-        self.request_ending(restart=restart, grace=grace, asked_by=ASKED_BY)
+    def _end(self, asked: EndingRequest, *, restart: bool) -> Response:
+        self.request_ending(restart=restart, grace=asked.grace, asked_by=ASKED_BY)
         ending = self.control.current
         assert ending is not None  # noqa: S101 - this one or an earlier one is in force
         answer = {"ending": ending.kind, "cause": ending.cause, "grace": ending.grace}
         return json_response(answer, 202)
+
+    async def _restart_live(self, asked: RestartRequest) -> Response:
+        try:
+            pid = await self.restart_live(wait=asked.wait, grace=asked.grace)
+        except GatewayError as error:
+            raise Refusal(409, "not_live", str(error), "The running gateway goes on.") from error
+        return json_response({"successor": pid, "active_agents": len(self.running)}, 202)

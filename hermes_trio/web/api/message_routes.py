@@ -118,7 +118,7 @@ class MessageRoutes:
         session_id = id_of(request)
         found = await self.database.read(sessions.by_id, session_id)
         if found is None:
-            if not self.control.takes_turns:
+            if not self.control.takes_messages:
                 raise Draining
             new = new_session(self.config, self.world, session_id, title_of(_opening(body)))
             entry, stored = await self.database.write(self._store_first, body, new)

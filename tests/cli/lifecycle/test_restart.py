@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 import trio
@@ -16,6 +15,7 @@ import trio
 from hermes_trio.base.world import World
 from hermes_trio.host.home.markers import PLANNED_STOP, write_planned_stop_marker
 from hermes_trio.testing import open_loopback
+from tests.live import Visits
 from tests.machine import HERMES, Life, configure, environment, hermes, living
 
 pytestmark = [
@@ -57,32 +57,18 @@ async def test_a_restart_without_a_supervisor_keeps_the_process(home: Path) -> N
 
 async def test_a_client_that_connects_during_a_restart_is_answered(home: Path) -> None:
     """It waits for the next life in the queue of the listening socket, which goes on."""
-    answered: list[str] = []
+    visits = Visits()
     async with living(home) as life, trio.open_nursery() as clients:
         life.is_abandoned = True
         before = await life.up()
         assert before.web is not None
-        clients.start_soon(ask_for_health, urlsplit(before.web).netloc, answered)
+        clients.start_soon(visits.go_on, before.web)
         assert (await hermes("restart", environ=environment(home))).returncode == 0
         after = await life.up()
         clients.cancel_scope.cancel()
     assert after.instance != before.instance
     assert (after.pid, after.web) == (before.pid, before.web)
-    assert set(answered) == {"HTTP/1.1 200 "}
-
-
-async def ask_for_health(address: str, answered: list[str]) -> None:
-    """Ask again and again, each time with a new connection. Note the beginning of each answer."""
-    host, _, port = address.partition(":")
-    request = f"GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode()
-    while True:
-        try:
-            async with await trio.open_tcp_stream(host, int(port)) as client:
-                await client.send_all(request)
-                head = (await client.receive_some(4096)).decode()
-                answered.append(head[:13] or "closed")
-        except (OSError, trio.BrokenResourceError) as error:
-            answered.append(repr(error))
+    assert set(visits.answers) == {"HTTP/1.1 200 "}
 
 
 async def test_a_restart_is_announced_and_the_turn_continues_within_the_grace(home: Path) -> None:

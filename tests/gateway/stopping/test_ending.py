@@ -22,6 +22,7 @@ from tests.stage import settled
 STOP = Ending(Cause.PLANNED, grace=10, asked_by="cli")
 SIGNAL = Ending(Cause.SIGNAL, grace=10)
 RESTART = Ending(Cause.RESTART, grace=30, asked_by="chat")
+HANDED_OVER = Ending(Cause.HANDED_OVER, grace=30)
 REFUSED = Ending(Cause.NOTHING_SERVES, grace=30)
 
 
@@ -48,6 +49,13 @@ def test_an_ending_decides_everything_together(
     assert (follows.resume_reason, follows.state_left, follows.exit) == (reason, left, leaves)
 
 
+@pytest.mark.parametrize("under", [Supervisor.NONE, Supervisor.SYSTEMD])
+def test_a_gateway_that_hands_over_tells_nobody_and_is_wanted_afterwards(under: Supervisor) -> None:
+    follows = consequences(HANDED_OVER, under)
+    assert (follows.told, follows.resume_reason) == ("", "restart_timeout")
+    assert (follows.state_left, follows.exit) == ("running", Exit.HAND_OVER)
+
+
 @pytest.mark.parametrize(
     ("first", "then", "counts"),
     [
@@ -58,6 +66,8 @@ def test_an_ending_decides_everything_together(
         (RESTART, RESTART, RESTART),
         (RESTART, STOP, STOP),
         (RESTART, SIGNAL, SIGNAL),
+        (HANDED_OVER, STOP, STOP),
+        (RESTART, HANDED_OVER, RESTART),
     ],
 )
 def test_the_first_cause_wins_but_a_stop_ends_a_restart(

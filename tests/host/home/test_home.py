@@ -18,7 +18,7 @@ import pytest
 
 from hermes_trio.base.errors import HomeBusy, HomeError, HomeFull, HomeUnusable, home_error
 from hermes_trio.host.files.file_lock import try_lock
-from hermes_trio.host.home.home_lock import LOCK_FILE, is_locked, locked_home, recorded_holder
+from hermes_trio.host.home.home_lock import LOCK_FILE, handed_home, is_locked, locked_home, recorded_holder
 from hermes_trio.host.processes.process_identity import own
 
 GATEWAY = """
@@ -309,3 +309,43 @@ def test_a_directory_in_place_of_the_lock_file_is_an_error(home: Path) -> None:
         (home / LOCK_FILE).mkdir()
         with pytest.raises(OSError, match="directory"):
             lock.restore_file()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no file is passed to another process there")
+def test_a_home_that_is_handed_on_is_locked_all_the_time(tmp_path: Path) -> None:
+    with ExitStack() as second:
+        with locked_home(tmp_path) as lock:
+            lock.restore_file()
+            sent = [os.dup(one) for one in lock.descriptors]
+            heir = second.enter_context(handed_home(tmp_path, sent))
+            lock.hand_on()
+            assert (lock.is_held, heir.is_held) == (False, True)
+            assert recorded_holder(tmp_path) == own()
+        assert is_locked(tmp_path), "the one who handed it on has released it"
+        with pytest.raises(HomeBusy), locked_home(tmp_path):
+            pass
+    assert not is_locked(tmp_path)
+    with locked_home(tmp_path):
+        pass
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no file is passed to another process there")
+def test_a_lock_is_taken_back_from_an_heir_that_has_ended(tmp_path: Path) -> None:
+    with locked_home(tmp_path) as lock:
+        with handed_home(tmp_path, [os.dup(one) for one in lock.descriptors]):
+            pass
+        assert recorded_holder(tmp_path) is None
+        lock.take_back()
+        assert is_locked(tmp_path)
+        assert recorded_holder(tmp_path) == own()
+        with pytest.raises(HomeBusy), locked_home(tmp_path):
+            pass
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no file is passed to another process there")
+def test_a_lock_that_a_third_process_has_taken_is_not_taken_back(tmp_path: Path) -> None:
+    with locked_home(tmp_path) as lock:
+        with handed_home(tmp_path, [os.dup(one) for one in lock.descriptors]):
+            pass
+        with locked_home(tmp_path), pytest.raises(HomeBusy):
+            lock.take_back()

@@ -1,0 +1,217 @@
+"""`restart --live`: another process takes over the home, the listening sockets and all that is stored. No
+client is refused, no turn is cut, and a successor that fails changes nothing."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import trio
+
+import hermes_trio
+from hermes_trio.base.pulse import Pulse
+from hermes_trio.host.home.home_lock import recorded_holder
+from hermes_trio.testing import open_loopback
+from hermes_trio.testing.loopback_server import LoopbackServer
+from tests.live import Follower, Visits, succeeding
+from tests.machine import PATIENCE, configure, environment, hermes
+
+pytestmark = [
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows passes no files on in this way"),
+]
+
+INSTALLED = Path(hermes_trio.__file__).parent
+
+
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.soak)])
+async def test_successors_take_over_one_after_the_other_under_traffic(tmp_path: Path, times: int) -> None:
+    home, visits, follower = tmp_path / "home", Visits(), Follower()
+    said: list[str] = []
+    pids: list[int] = []
+    manager = Manager()
+    async with open_loopback() as platform, trio.open_nursery() as services:
+        await services.start(manager.listen, tmp_path / "notify")
+        configure(home, port=platform.port)
+        environ = environment(home, NOTIFY_SOCKET=str(tmp_path / "notify"))
+        async with succeeding(home, environ) as gateway, trio.open_nursery() as traffic:
+            enough = trio.Event()
+            traffic.start_soon(visits.go_on, gateway.address)
+            traffic.start_soon(follower.go_on, gateway.address, gateway.key)
+            traffic.start_soon(converse, platform, said, enough)
+            for _ in range(times):
+                answer = await gateway.restart()
+                assert answer.status_code == 202, answer.text
+                pids.append(answer.json()["successor"])
+                assert (await gateway.served_by(pids[-1])).web == gateway.address
+            assert await gateway.first.ended() == 0
+            enough.set()
+            with trio.fail_after(PATIENCE):
+                while len(follower.completed) < len(said):
+                    await follower.changed.wait()
+            told, holder = await manager.named_ready(times + 1), recorded_holder(home)
+            traffic.cancel_scope.cancel()
+        services.cancel_scope.cancel()
+    print(f"\n{times} hand-overs, {len(visits.answers)} requests, {len(said)} messages.")
+    print(f"Longest request: {visits.longest * 1000:.0f} ms.")
+    print(f"Longest time of a follower without a stream: {follower.longest * 1000:.0f} ms.")
+    assert set(visits.answers) == {"HTTP/1.1 200 "}, "a client was refused, or its connection was closed"
+    assert holder is not None
+    assert holder.pid == pids[-1]
+    assert platform.chat("42").texts == [f"You said: {text}" for text in said], "lost, doubled or cut"
+    assert len(follower.completed) == len(set(follower.completed)) == len(said)
+    links = [one.what for one in platform.history if one.what in ("connect", "disconnect")]
+    assert links[: 2 * times] == ["connect", "disconnect"] * times, "two processes were connected at once"
+    mains = [line for pid in pids for line in (f"MAINPID={pid}", "READY=1")]
+    assert told == ["READY=1", *mains], "a process notified the manager before it was the main one"
+    assert "STOPPING=1" not in manager.lines
+
+
+async def converse(platform: LoopbackServer, said: list[str], enough: trio.Event) -> None:
+    """Say one thing after the other, each when the last one is answered. The last one is answered too."""
+    while not enough.is_set():
+        text = f"message {len(said)}"
+        await platform.says(text)
+        said.append(text)
+        with trio.fail_after(PATIENCE):
+            while platform.chat("42").last != f"You said: {text}":
+                await platform.changed.wait()
+        with trio.move_on_after(0.1):
+            await enough.wait()
+
+
+@dataclass
+class Manager:
+    """The lines of the notifications that a service manager has received."""
+
+    lines: list[str] = field(default_factory=list)
+    changed: Pulse = field(default_factory=Pulse)
+
+    async def listen(self, address: Path, *, task_status: trio.TaskStatus[None]) -> None:
+        with trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            await manager.bind(str(address))
+            task_status.started()
+            while True:
+                self.lines += (await manager.recv(4096)).decode().split("\n")
+                self.changed.set()
+
+    async def named_ready(self, times: int) -> list[str]:
+        """Wait for this many processes that are ready. Return their notifications, and which is the main
+        one."""
+        with trio.fail_after(PATIENCE):
+            while self.lines.count("READY=1") < times:
+                await self.changed.wait()
+        return [line for line in self.lines if line == "READY=1" or line.startswith("MAINPID=")]
+
+
+async def test_a_running_turn_ends_first_or_is_resumed_by_the_successor_after_the_wait(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    async with open_loopback() as platform:
+        configure(home, port=platform.port)
+        async with succeeding(home) as gateway:
+            await platform.says("count to 3")
+            first = await gateway.first.until(lambda status: status.active_turns == 1)
+            asked = (await gateway.restart(wait=60)).json()
+            assert asked["active_agents"] == 1
+            assert "another live restart has begun" in (await gateway.restart()).text
+            assert "1 running" in (await hermes("status", environ=environment(home))).stdout
+            second = await gateway.served_by(asked["successor"])
+            assert platform.chat("42").texts == ["1\n2\n3\nDone."], "cut, or told of the restart"
+            await platform.says("count to 4")
+            await gateway.first.until(lambda status: status.active_turns == 1)
+            asked = (await gateway.restart(wait=0)).json()
+            third = await gateway.served_by(asked["successor"])
+            with trio.fail_after(PATIENCE):
+                while "4" not in (platform.chat("42").last or ""):
+                    await platform.changed.wait()
+    assert len({first.pid, second.pid, third.pid}) == 3
+    assert not any("restart" in text for text in platform.chat("42").texts)
+
+
+def crashes_at_import(package: Path) -> None:
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text("raise SystemExit('this version is broken')\n")
+
+
+def changes_the_store(package: Path) -> None:
+    shutil.copytree(INSTALLED, package)
+    (package / "state" / "db" / "schema" / "9999_later.sql").write_text("CREATE TABLE later (it TEXT);\n")
+
+
+def crashes_when_it_opens(package: Path) -> None:
+    shutil.copytree(INSTALLED, package)
+    serve = package / "gateway" / "serve.py"
+    serve.write_text(serve.read_text() + "\n\ndef open_database(*_, **__):\n    raise SystemExit(3)\n")
+
+
+@pytest.mark.parametrize(
+    ("next_version", "why", "is_new_life"),
+    [
+        (crashes_at_import, "it has ended", False),
+        (changes_the_store, "changes the store (schema step 9999_later)", False),
+        (crashes_when_it_opens, "it ended after it was ready", True),
+    ],
+)
+async def test_a_successor_that_fails_leaves_the_gateway_serving(
+    tmp_path: Path, next_version: Callable[[Path], None], why: str, is_new_life: bool
+) -> None:
+    home, visits, installed = tmp_path / "home", Visits(), tmp_path / "next" / "hermes_trio"
+    async with open_loopback() as platform:
+        configure(home, port=platform.port)
+        environ = environment(home, PYTHONPATH=str(installed.parent), PYTHONSAFEPATH="1")
+        async with succeeding(home, environ) as gateway, trio.open_nursery() as traffic:
+            before = await gateway.first.up()
+            traffic.start_soon(visits.go_on, gateway.address)
+            await says_and_is_answered(platform, "before")
+            next_version(installed)
+            done = await hermes("restart", "--live", environ=environment(home))
+            await says_and_is_answered(platform, "after")
+            after = await gateway.first.up()
+            assert gateway.first.codes == []
+            traffic.cancel_scope.cancel()
+    assert (done.returncode, done.stdout.count("The successor is ready")) == (1, int(is_new_life))
+    assert why in done.stderr
+    assert "The running gateway goes on." in done.stderr
+    assert (after.pid, after.web) == (before.pid, before.web)
+    assert (after.instance != before.instance) == is_new_life
+    assert "successor failed; this process goes on" in (home / "logs" / "gateway.log").read_text()
+    assert set(visits.answers) == {"HTTP/1.1 200 "}
+    assert platform.chat("42").texts == ["You said: before", "You said: after"], "lost, doubled or cut"
+
+
+async def says_and_is_answered(platform: LoopbackServer, text: str) -> None:
+    with trio.fail_after(PATIENCE):
+        await platform.says(text)
+        while platform.chat("42").last != f"You said: {text}":
+            await platform.changed.wait()
+
+
+async def test_a_mistake_in_the_configuration_is_found_before_anything_ends(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text("web: {port: 0}\n")
+    async with succeeding(home) as gateway:
+        before = await gateway.first.up()
+        (home / "config.yaml").write_text("web: {port: many}\n")
+        answer = await gateway.restart()
+        assert await gateway.first.up() == before
+    assert answer.status_code == 409
+    assert "web.port" in answer.json()["error"]["message"]
+
+
+async def test_a_supervisor_that_watches_the_process_gets_no_other_one(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    configure(home)
+    environ = environment(home, HERMES_GATEWAY_EXTERNAL_SUPERVISOR="1")
+    async with succeeding(home, environ) as gateway:
+        answer = await gateway.restart()
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "not_live")
+        assert "`hermes-trio restart` without `--live`" in answer.json()["error"]["message"]
