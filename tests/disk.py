@@ -17,6 +17,7 @@ import trio
 from hermes_trio.host.loop.worker import Runner, Worker, inline_worker
 from hermes_trio.state.db.database import Database
 from hermes_trio.state.db.engine import Db
+from tests.postgres import at_once
 
 Done = Callable[[outcome.Outcome[Any]], object]
 Job = tuple[Callable[[], Any], Done]
@@ -27,6 +28,7 @@ def refusing_writes(connection: Db) -> Iterator[None]:
     """Let this connection refuse every write in the block, as on a full disk."""
     of_sqlite = isinstance(connection, sqlite3.Connection)
     refuses = "PRAGMA query_only" if of_sqlite else "SET default_transaction_read_only"
+    connection = at_once(connection)
     connection.execute(f"{refuses} = on")
     try:
         yield

@@ -19,9 +19,9 @@ import pytest
 
 from hermes_trio.base.world import World
 from hermes_trio.state.db.database import OpenEngine
-from hermes_trio.state.db.engine import Engine
+from hermes_trio.state.db.engine import Db, Engine
 from hermes_trio.state.db.migrations import SchemaStep
-from hermes_trio.state.postgres.connection import Server
+from hermes_trio.state.postgres.connection import PostgresConnection, PostgresRows, Server
 from hermes_trio.state.postgres.engine import open_postgres
 
 # Nothing of a test has to survive a crash of the machine; each commit survives one of the server.
@@ -117,6 +117,27 @@ def postgres_engine(conninfo: str) -> OpenEngine:
         return open_postgres(Server(conninfo, schema, PATIENCE), world, steps)
 
     return opened
+
+
+class AtOnce:
+    """A connection whose statements are sent one by one, for a test that looks at the error of each."""
+
+    def __init__(self, connection: PostgresConnection) -> None:
+        self.connection = connection
+
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> PostgresRows:
+        rows = self.connection.execute(statement, parameters)
+        try:
+            self.connection.send()
+        except BaseException:
+            self.connection.has_failed = False  # the test ends the transaction, if there is one
+            raise
+        return rows
+
+
+def at_once(db: Db) -> Db:
+    """Let each statement of a connection have its effect or its error at once, as a file does."""
+    return AtOnce(db) if isinstance(db, PostgresConnection) else db
 
 
 def _programs() -> Path | None:

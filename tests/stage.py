@@ -21,6 +21,7 @@ from hermes_trio.config.schema import AgentConfig, DisplayConfig, GatewayConfig,
 from hermes_trio.gateway.ending.control import Control
 from hermes_trio.gateway.ending.endings_table import Supervisor
 from hermes_trio.gateway.facade import RunningGateway
+from hermes_trio.gateway.nodes.lease import Node
 from hermes_trio.gateway.serve import Guarded, Setup, serve
 from hermes_trio.gateway.turn.agent_function import Agent as TurnAgent
 from hermes_trio.gateway.turn.context import TurnContext
@@ -35,6 +36,7 @@ from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.state.tables.session_entry import SessionEntry
 from hermes_trio.testing import MemoryPlatform, Script, perform
 from hermes_trio.web.app import Web
+from tests.postgres import at_once
 
 Act = Callable[[TurnContext], Awaitable[object]]
 Busy = Literal["interrupt", "queue", "steer"]
@@ -110,6 +112,7 @@ class Stage:
     supervised_by: Supervisor = Supervisor.NONE
     worker: Worker = inline_worker
     open_engine: OpenEngine = open_sqlite
+    node: Node | None = None
     opened_agent: AbstractAsyncContextManager[TurnAgent] | None = None
     """The agent as a context, for a test about its lifetime."""
     guarded: Guarded = no_guard
@@ -132,6 +135,7 @@ class Stage:
             worker=self._worker,
             open_engine=self.open_engine,
             guarded=self.guarded,
+            node=self.node,
         )
         return replace(setup, **changes)
 
@@ -199,7 +203,7 @@ class Stage:
         else:
             engine = self.open_engine(path, self.world, shipped_steps())
             try:
-                yield engine.writing
+                yield at_once(engine.writing)
             finally:
                 engine.close_reading()
                 engine.close_writing()

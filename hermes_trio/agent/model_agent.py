@@ -191,4 +191,5 @@ async def _model_opener(
 
 
 def _prompt_and_compaction(db: Db, session_id: str) -> tuple[str | None, Compaction]:
-    return sessions.prompt(db, session_id), compactions.get(db, session_id)
+    compaction = compactions.ask(db, session_id)
+    return sessions.prompt(db, session_id), compaction()

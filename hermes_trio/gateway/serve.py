@@ -225,7 +225,12 @@ async def _connected(
                     background.start_soon(watch_others, home, lease, settle_former)
                     take_in = partial(router.accept, at_door=False)
                     background.start_soon(
-                        look_after_own_chats, home, connections.values(), catch_up.take_up, take_in
+                        look_after_own_chats,
+                        home,
+                        lease,
+                        connections.values(),
+                        catch_up.take_up,
+                        take_in,
                     )
                     for door in doors:
                         await open_doors.start(door, gateway)

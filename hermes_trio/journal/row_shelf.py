@@ -26,9 +26,11 @@ from .reader import Reading, read_lines
 
 T = TypeVar("T")
 
+# The setting is that of this transaction.
 _INSERT = (
     "INSERT INTO journal (run_id, first_seq, session_id, lines, written_at) SELECT ?1, ?2, ?3, ?4, ?5 "
-    "WHERE EXISTS (SELECT 1 FROM lives WHERE life = ?6 AND over_at IS NULL) ON CONFLICT DO NOTHING"
+    "WHERE set_config('synchronous_commit', ?7, TRUE) <> '' "
+    "AND EXISTS (SELECT 1 FROM lives WHERE life = ?6 AND over_at IS NULL) ON CONFLICT DO NOTHING"
 )
 
 log = Log(__name__)
@@ -39,7 +41,7 @@ class RowShelf:
 
     def __init__(self, server: Server, world: World, life: str) -> None:
         self._server, self.world, self.life = server, world, life
-        self._writing = KeptConnection(server, "journal writer", synchronous_commit="off")
+        self._writing = KeptConnection(server, "journal writer")
         self._reading = KeptConnection(server, "journal reader")
 
     def open_run(self, session_id: str, run_id: str) -> RowRun:
@@ -138,13 +140,9 @@ class RowRun:
 
     def _insert(self, db: PostgresConnection) -> None:
         shelf, key = self._shelf, (self.run_id, self._first)
-        row = (*key, self.session_id, self._unwritten, shelf.world.time(), shelf.life)
-        if self._unsynced:
-            with db.link.transaction():
-                db.execute("SET LOCAL synchronous_commit = on")
-                inserted = db.execute(_INSERT, row)
-        else:
-            inserted = db.execute(_INSERT, row)
+        flushed = "on" if self._unsynced else "off"
+        row = (*key, self.session_id, self._unwritten, shelf.world.time(), shelf.life, flushed)
+        inserted = db.execute(_INSERT, row)
         if inserted.rowcount:
             return
         # It is there already if the answer was lost and this is the second attempt.

@@ -20,7 +20,7 @@ from hermes_trio.state.db.migrations import shipped_steps
 from hermes_trio.state.postgres.connection import Server
 from hermes_trio.state.postgres.engine import open_postgres
 from hermes_trio.state.tables import lives
-from tests.postgres import PATIENCE, PostgresServer, postgres_server
+from tests.postgres import PATIENCE, PostgresServer, at_once, postgres_server
 
 MakeShelf = Callable[[str], RowShelf]
 NUMBERS = itertools.count(1)
@@ -46,7 +46,7 @@ def shelf_of_life(server: PostgresServer, schema: str, world: World) -> MakeShel
     with closing(engine.writing):
         engine.begin()
         for life in ("one", "two"):
-            lives.begin(engine.writing, life, life, 0.0)
+            lives.begin(at_once(engine.writing), life, life, 0.0)
         engine.commit()
     return lambda life: RowShelf(place, world, life)
 

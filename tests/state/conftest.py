@@ -12,6 +12,7 @@ from hermes_trio.base.world import World
 from hermes_trio.state.db.database import OpenEngine
 from hermes_trio.state.db.engine import Db
 from hermes_trio.state.db.migrations import shipped_steps
+from tests.postgres import at_once
 from tests.state.seams import allow_transactions
 
 
@@ -34,6 +35,6 @@ def _opened(path: Path, world: World, open_engine: OpenEngine) -> Iterator[Db]:
     engine.close_reading()
     allow_transactions(engine.writing)
     try:
-        yield engine.writing
+        yield at_once(engine.writing)
     finally:
         engine.close_writing()

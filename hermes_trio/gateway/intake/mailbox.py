@@ -12,7 +12,7 @@ from functools import partial
 
 from ...base.messages import MessageEvent
 from ...state.db.engine import Db
-from ...state.rules.ownership import tell_owner
+from ...state.rules.ownership import is_own, tell_owner
 from ...state.tables import inbox
 from ...state.tables.inbox import Stored
 from ..ending.control import Control
@@ -65,6 +65,8 @@ class Mailbox:
         """Store an event for the gateway that owns its chat. Return False if that is this one."""
         home = self.home
         if home.owner is None:
+            return False
+        if await home.database.read(is_own, home.owner, event):
             return False
         own_key, at = home.world.new_id(), home.world.time()
         return await home.database.write(

@@ -99,8 +99,9 @@ async def deliver(
 
 def store_request(db: Db, event: MessageEvent, key: str, at: float) -> StoredRequest:
     """Store a message whose run is promised. Raises `TooManyWait`, which rolls the transaction back."""
-    waiting = inbox.count_pending(db, key)
+    count = inbox.ask_count(db, key)
     stored = inbox.store(db, event, session_key=key, own_key=event.run_id or "", at=at)
+    waiting = count()
     if waiting >= MOST_WAITING and not stored.seen_before:
         raise TooManyWait
     known = _state_of(db, stored.inbox_id) if stored.seen_before else None

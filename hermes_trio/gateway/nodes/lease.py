@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,8 @@ class Node:
     name: str = "home"
     lease: float = math.inf
     """Seconds after which a gateway that stores nothing may be taken over."""
+    look: float = 1.0
+    """Seconds between two looks at what waits in its chats."""
 
     @property
     def shares(self) -> bool:
@@ -89,7 +92,7 @@ class Lease:
                     log.error("lease not renewed; retrying", error=str(error))
                     await trio.sleep(every / BEATS)
 
-    def _moves_beat(self, db: Db) -> bool:
+    def _moves_beat(self, db: Db) -> Callable[[], bool]:
         return lives.move_beat(db, self.life)
 
     def _beat(self, db: Db) -> int:

@@ -30,8 +30,8 @@ from .lease import Lease
 
 LOOKS = 10
 """The number of looks at the other lives in a lease."""
-LOOK_EVERY = 1.0
-"""Seconds between two looks at one's own chats."""
+ROLE_EVERY = 1.0
+"""Seconds between two looks whether a role is free."""
 
 TakeUp = Callable[[Connection, str, frozenset[str]], Awaitable[OwnWork]]
 Accept = Callable[[Connection, MessageEvent], Awaitable[None]]
@@ -71,13 +71,13 @@ def _is_unsettled(db: Db) -> bool:
 
 
 async def look_after_own_chats(
-    home: Home, connections: Iterable[Connection], take_up: TakeUp, accept: Accept
+    home: Home, lease: Lease, connections: Iterable[Connection], take_up: TakeUp, accept: Accept
 ) -> None:
     """Take up what waits in the chats of this gateway, and in those that are nobody's; take in what others
     have received for it. Runs until it is cancelled; returns at once in a gateway that is alone."""
     known: dict[Connection, frozenset[str]] = {}
     while home.owner is not None:
-        await trio.sleep(LOOK_EVERY)
+        await trio.sleep(lease.node.look)
         for connection in connections:
             if connection.link is None:
                 continue
@@ -100,4 +100,4 @@ async def hold_role(home: Home, role: str) -> None:
         holder = await home.database.read(chats.holder_of, role)
         if holder in (None, home.owner) and await home.database.write(chats.take_role, role, home.owner):
             return
-        await trio.sleep(LOOK_EVERY)  # no event says it: another process leaves the role
+        await trio.sleep(ROLE_EVERY)  # no event says it: another process leaves the role

@@ -212,7 +212,8 @@ def _enter(
     known = sessions.by_id(db, name)
     source = known.origin if known is not None and known.origin is not None else source_of(name)
     key = known.session_key if known is not None else key_of(source, terms.config)
-    current = sessions.open_by_key(db, key)
+    is_open = known is not None and known.ended_at is None
+    current = known if is_open else sessions.open_by_key(db, key)
     if current is not None and target.key is not None:
         again = MessageEvent(current.origin or source, idempotency_key=target.key)
         if inbox.id_of(db, again) is not None:

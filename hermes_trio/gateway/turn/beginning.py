@@ -14,10 +14,10 @@ from ...base.world import World
 from ...config.schema import GatewayConfig, reset_policy
 from ...state.db.engine import Db
 from ...state.rules import settle
-from ...state.rules.ownership import check_owner
+from ...state.rules.ownership import ask_owner
 from ...state.rules.reset_policy import KNOWN_REASONS, notice_due
 from ...state.rules.settle import Settlement
-from ...state.rules.store import use_session
+from ...state.rules.store import use_found
 from ...state.tables import inbox, processes, sessions, transcript, turns
 from ...state.tables.inbox import Received
 from ...state.tables.processes import ProcessRow
@@ -73,29 +73,36 @@ def begin_turn(db: Db, what: Beginning, config: GatewayConfig, world: World) -> 
     """Begin a turn. Return None, with nothing stored, if its messages or the cut turn were dropped since it
     was decided. Raises `ForeignChat`."""
     at, rows = world.time(), what.rows
+    is_known = turns.ask_known(db, what.run_id)
     if what.resumes is None:
-        if not all(inbox.is_pending(db, row.inbox_id) for row in rows):
+        source = rows[0].event.source
+        all_wait = inbox.ask_pending(db, [row.inbox_id for row in rows])
+        check_owner = ask_owner(db, what.owner, source.platform, source.account, source.chat_id)
+        current = sessions.open_by_key(db, what.session_key)
+        if not all_wait():
             return None
-        entry = use_session(db, rows[0].event.source, config, world, what.session_key)
+        check_owner()
+        entry = use_found(db, current, what.session_key, source, config, world)
     else:
         found = sessions.by_id(db, what.resumed_session)
         # Checked again: the platform may have connected a second time since.
         if found is None or not found.resume_pending or turns.resume_of(db, what.resumes):
             return None
         entry = found
-    source = rows[0].event.source if rows else entry.origin
-    if source is not None:
-        check_owner(db, what.owner, source.platform, source.account, source.chat_id)
+        if (origin := entry.origin) is not None:
+            ask_owner(db, what.owner, origin.platform, origin.account, origin.chat_id)()
     session_id = entry.session_id
-    if session_id == what.known_session:
-        history, are_new = transcript.load_after(db, session_id, what.known)
-    else:
-        history, are_new = transcript.load(db, session_id), False
-    is_healed = not turns.any_recovering(db, session_id)
-    ended = tuple(processes.untold(db, session_id, what.life))
-    run_id = what.run_id if turns.by_run(db, what.run_id) is None else what.other_run_id
+    is_cached = session_id == what.known_session
+    new_rows = transcript.ask_after(db, session_id, what.known if is_cached else KnownRows(0, 0, (0, 0, 0)))
+    is_recovering = turns.ask_recovering(db, session_id)
+    untold = processes.ask_untold(db, session_id, what.life)
+    run_id = what.other_run_id if is_known() else what.run_id
     turn_id = turns.begin(
         db, run_id=run_id, session_id=session_id, life=what.life, at=at, resumes=what.resumes
+    )
+    history, follow = new_rows()
+    begun = BegunTurn(
+        entry, run_id, turn_id, history, is_cached and follow, not is_recovering(), tuple(untold())
     )
     if what.asks_at_once:
         turns.note_request(db, turn_id, at)
@@ -103,7 +110,7 @@ def begin_turn(db: Db, what: Beginning, config: GatewayConfig, world: World) -> 
     for row in rows:
         said = TranscriptRow("user", row.event.text, row.received_at, turn_id, files=row.event.files)
         transcript.append(db, session_id, said)
-    return BegunTurn(entry, run_id, turn_id, history, are_new, is_healed, ended)
+    return begun
 
 
 def undo_beginning(db: Db, run_id: str, at: float) -> None:

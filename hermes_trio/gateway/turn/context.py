@@ -330,7 +330,7 @@ class TurnContext:
 
         def step(db: Db) -> list[str]:
             # A message that does not wait any more was dropped meanwhile.
-            joined = [row for row in inbox.by_ids(db, ids) if inbox.join_turn(db, turn_id, [row.inbox_id])]
+            joined = [row for row in inbox.by_ids(db, ids) if inbox.join_turn(db, turn_id, [row.inbox_id])()]
             taken = [*matches, *(with_attribution(row, config).event.text for row in joined)]
             for text in taken:
                 transcript.append(db, session_id, replace(empty_row, content=text))

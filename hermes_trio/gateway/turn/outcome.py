@@ -63,12 +63,15 @@ def _owed(run: TurnRun, turn: TurnContext, outcome: Outcome) -> list[Owed]:
         text = f"{turn.text}\n\n{run.trouble}" if turn.text else run.trouble
     # The text of a draft is in no message. It is sent as one, so that it stays.
     only_closes = only_closes and not (run.stream is not None and run.stream.draft)
+    # Only a message that grew, or a placeholder, is there to be replaced.
+    is_edited = run.stream is not None or run.connection.adapter.traits.placeholder
+    closes = run.stream_key if is_edited else None
     pieces = chunks(text or texts.no_answer(), run.connection.adapter.traits)
     return [
         owed(
             run.chat,
             f"{run.run_id}:{number}",
-            Body(piece, run.stream_key if number == 1 else None, only_closes and number == 1),
+            Body(piece, closes if number == 1 else None, only_closes and number == 1),
             thread_id=run.thread_id,
             reply_to=run.reply_to if number == 1 else None,
             session_id=run.entry.session_id,
@@ -127,6 +130,7 @@ class StoredEnd(NamedTuple):
 
 def store_outcome(db: Db, turn_id: int, settlement: Settlement, at: float) -> StoredEnd:
     """End a turn. Return its end: an earlier one if it has ended already."""
+    others_wait = inbox.ask_pending_after(db, turn_id)
     ended = settle.settle(db, turn_id, settlement, at)
     if ended is None:
         turn = turns.get(db, turn_id)  # without a row its session was deleted
@@ -135,4 +139,5 @@ def store_outcome(db: Db, turn_id: int, settlement: Settlement, at: float) -> St
         processes.note_told_in_turn(db, turn_id, at)
     if ended.closed:
         remove_buttons(db, ended.closed, at)
-    return StoredEnd(ended.outcome, bool(ended.closed), inbox.any_pending(db, ended.session_id))
+    more_waits = ended.outcome is Outcome.UNSTARTED or others_wait()  # its messages wait again
+    return StoredEnd(ended.outcome, bool(ended.closed), more_waits)

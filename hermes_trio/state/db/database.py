@@ -73,8 +73,9 @@ log = Log(__name__)
 class Guard:
     """The proof, in each transaction, that the life which writes goes on."""
 
-    proves: Callable[[Db], bool]
-    """The first step of each transaction. If it returns False, the life is over. It moves the beat."""
+    proves: Callable[[Db], Callable[[], bool]]
+    """The first step of each transaction. It moves the beat. What it returns is called before the commit: if
+    that returns False, the life is over. So the result is not waited for alone."""
     beat: Callable[[Db], int]
     """The beat of the life: the number of its committed transactions, and of the one that asks."""
     proved: Callable[[float], object]
@@ -228,42 +229,50 @@ class Database:
 
     def _commit(self, batch: Sequence[Pending[Step, Any]]) -> None:
         """Apply the steps of `batch` in one transaction; if one of them fails, each half in its own."""
-        engine, is_undecided = self._engine, False
+        engine, guard, is_undecided = self._engine, self._guard, False
         while True:
-            is_committing = is_done = False
+            is_committing, goes_on = False, _unguarded
             try:
                 engine.begin()
-                if self._guard is not None:
-                    self._is_over = not self._guard.proves(engine.writing)
-                    is_done = is_undecided and self._guard.beat(engine.writing) > self._beats + 1
+                if guard is not None:
+                    goes_on = guard.proves(engine.writing)
+                    if is_undecided and guard.beat(engine.writing) > self._beats + 1:
+                        # It was committed before, and only the answer was lost: the results stand.
+                        engine.rollback()
+                        self._count_commit()
+                        return
             except Exception as error:  # not the fault of a step; retrying would wait for the lock again
                 engine.rollback()
                 if self._is_back():
                     continue
                 _refuse(batch, partial(engine.translated, error))
                 return
-            if self._is_over or is_done:
-                engine.rollback()
-                if self._is_over:
-                    _refuse(batch, partial(LifeIsOver, engine.path))
-                else:  # it was committed before, and only the answer was lost: the results stand
-                    self._count_commit()
-                return
             try:
                 for write in batch:
                     write.result = outcome.Value(write.item(engine.writing))
                     engine.check()  # the other steps need the transaction
+                self._is_over = not goes_on()
+                if self._is_over:
+                    raise LifeIsOver(engine.path)
                 is_committing = True
                 engine.commit()
                 self._count_commit()
             except BaseException as error:  # noqa: ASYNC103 - a job of the worker: no Cancelled comes here
+                proof = outcome.capture(goes_on)
                 engine.rollback()
                 if engine.is_lost:
                     is_undecided = is_committing
                     # Without a guard nothing tells whether it was committed.
-                    if (self._guard is not None or not is_committing) and self._is_back():
+                    if (guard is not None or not is_committing) and self._is_back():
                         continue  # noqa: ASYNC104
                     _refuse(batch, partial(engine.translated, error))
+                    return  # noqa: ASYNC104
+                if isinstance(proof, outcome.Error):  # as above, found with the first result
+                    _refuse(batch, partial(engine.translated, error))
+                    return  # noqa: ASYNC104
+                self._is_over = not proof.value
+                if self._is_over:
+                    _refuse(batch, partial(LifeIsOver, engine.path))
                     return  # noqa: ASYNC104
                 if len(batch) == 1 and not engine.repair(error):
                     # Any error of a step is its caller's.
@@ -288,6 +297,10 @@ class Database:
     def _count_commit(self) -> None:
         self._commits += 1
         self._beats += 1
+
+
+def _unguarded() -> bool:
+    return True
 
 
 def _refuse(batch: Sequence[Pending[Step, Any]], error: Callable[[], BaseException]) -> None:

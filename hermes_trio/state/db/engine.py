@@ -23,6 +23,10 @@ from ...base.world import World
 
 T = TypeVar("T")
 
+Answer = Callable[[], T]
+"""Reads the answer to a query that was asked before. Whoever asks several before it reads the first waits for
+a server once. Read it before the rows are changed."""
+
 
 class Rows(Protocol):
     """The result of a statement."""

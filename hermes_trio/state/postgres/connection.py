@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
+from psycopg.waiting import Ready, Wait
 
 from ...base.errors import StoreAway, StoreUnusable
 from ...log import Log
@@ -23,6 +27,8 @@ from .server_errors import as_store_error
 OLDEST_SERVER = 130000
 CONNECT_WITHIN = 5
 LONGEST_PAUSE = 1.0
+MOST_UNSENT = 500
+"""Statements that are kept in memory before they are sent."""
 
 T = TypeVar("T")
 
@@ -95,11 +101,20 @@ class Server:
 
 
 class PostgresConnection:
-    """An open connection."""
+    """An open connection.
+
+    A statement is sent when a result is read, together with all before it: a round trip to the server costs
+    more than a statement does. So a mistake in one may be raised by a later one; the transaction has failed
+    then, whoever suppresses it.
+    """
 
     def __init__(self, link: psycopg.Connection[tuple[Any, ...]], server: Server) -> None:
         self.link = link
         self.refuses_transactions = False
+        self.has_failed = False
+        """True from an error to the end of its transaction."""
+        self._unsent: list[PostgresRows] = []
+        self._rollbacks = itertools.count()
         try:
             _check(link, server.place)
             # A process that was stopped between two statements must not hold its locks for longer.
@@ -119,18 +134,115 @@ class PostgresConnection:
         """True once the server or the network has closed the connection."""
         return self.link.closed
 
-    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> PostgresRows:
         """Run one statement. Characters that no engine can store are replaced by `storable`."""
         if self.refuses_transactions and _OF_TRANSACTION.match(statement):
             raise errors.InvalidTransactionInitiation("a step cannot begin or end a transaction")
         values = [storable(one) if isinstance(one, str) else one for one in parameters]
         text, by_number = _translated(statement)
-        if by_number:
-            return self.link.execute(text, {str(number): one for number, one in enumerate(values, 1)})
-        return self.link.execute(text, values)
+        return self._queued(text, {str(n): one for n, one in enumerate(values, 1)} if by_number else values)
+
+    def begin(self, characteristics: str) -> None:
+        """Begin a transaction with its first statement."""
+        self._queued(f"BEGIN {characteristics}".encode())
+
+    def commit(self) -> str | None:
+        """Commit, and return the answer of the server: behind an error it rolls back, and raises nothing."""
+        answer = self._queued(b"COMMIT")
+        self.send()
+        return answer.status
+
+    def rollback(self) -> None:
+        """End the transaction, if one has begun, without its changes."""
+        failed, self.has_failed, self._unsent = self.has_failed, False, []
+        if failed or self.link.info.transaction_status not in (
+            TransactionStatus.IDLE,
+            TransactionStatus.UNKNOWN,
+        ):
+            # After a failure psycopg takes statements for prepared that are not. It forgets them with each
+            # ROLLBACK whose text it has not seen before.
+            self.link.execute(b"ROLLBACK -- %d" % next(self._rollbacks))
+
+    def leave(self) -> None:
+        """End a transaction that has only read. Its end is sent, and its answer not waited for."""
+        if self.has_failed:
+            with suppress(psycopg.OperationalError):  # the connection is lost, and with it the transaction
+                self.rollback()
+        self._unsent = []
+        if self.link.info.transaction_status == TransactionStatus.INTRANS:
+            self.link.pgconn.send_query(b"COMMIT")
+            self.link.pgconn.flush()
+
+    def send(self) -> None:
+        """Send the statements that were not sent yet, and wait for their results, once."""
+        unsent, self._unsent = self._unsent, []
+        if self.has_failed:
+            raise errors.InFailedSqlTransaction("an earlier statement of the transaction has failed")
+        if not unsent:
+            return
+        try:
+            self.link.wait(_left(self.link.pgconn))
+            with self.link.pipeline():
+                for rows in unsent:
+                    rows.ran = self.link.execute(rows.text, rows.values)
+        except BaseException:
+            self.has_failed = True
+            for rows in unsent:
+                if rows.ran is not None and rows.ran.pgresult is None:  # itself failed, or came after
+                    rows.ran = None
+            raise
 
     def close(self) -> None:
         self.link.close()
+
+    def _queued(self, text: bytes, values: Sequence[Any] | Mapping[str, Any] = ()) -> PostgresRows:
+        if len(self._unsent) >= MOST_UNSENT:
+            self.send()
+        rows = PostgresRows(self, text, values)
+        self._unsent.append(rows)
+        return rows
+
+
+class PostgresRows:
+    """The result of a statement, which is sent when the result is first read."""
+
+    __slots__ = ("_connection", "ran", "text", "values")
+
+    def __init__(
+        self, connection: PostgresConnection, text: bytes, values: Sequence[Any] | Mapping[str, Any]
+    ) -> None:
+        self._connection, self.text, self.values = connection, text, values
+        self.ran: psycopg.Cursor[tuple[Any, ...]] | None = None
+
+    @property
+    def rowcount(self) -> int:
+        return self._result.rowcount
+
+    @property
+    def description(self) -> Any:
+        """The columns, as the Python database API has them."""
+        return self._result.description
+
+    @property
+    def status(self) -> str | None:
+        """What the server says that it has done."""
+        return self._result.statusmessage
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return self._result.fetchone()
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._result.fetchall()
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._result)
+
+    @property
+    def _result(self) -> psycopg.Cursor[tuple[Any, ...]]:
+        if self.ran is None:
+            self._connection.send()
+        assert self.ran is not None  # noqa: S101 - it was sent, or `send` has raised
+        return self.ran
 
 
 class KeptConnection:
@@ -146,11 +258,11 @@ class KeptConnection:
         connection = self._connection
         if connection is not None and not connection.is_lost:
             try:
-                return job(connection)
+                return _performed(connection, job)
             except psycopg.OperationalError:
                 if not connection.is_lost:
                     raise
-        return job(self._opened())
+        return _performed(self._opened(), job)
 
     def interrupt(self) -> None:
         """Wait for no server any more, and interrupt the running statement."""
@@ -174,6 +286,24 @@ class KeptConnection:
             connection.execute("SELECT set_config(?, ?, FALSE)", (name, value))
         self._connection = connection
         return connection
+
+
+def _left(connection: PGconn) -> Generator[Wait, Ready | int, None]:
+    """Read the answer to the end of a transaction, if it was not waited for."""
+    while connection.transaction_status == TransactionStatus.ACTIVE:
+        while connection.is_busy():
+            yield Wait.R
+            connection.consume_input()
+        connection.get_result()
+
+
+def _performed(connection: PostgresConnection, job: Callable[[PostgresConnection], T]) -> T:
+    try:
+        result = job(connection)
+        connection.send()
+        return result
+    finally:
+        connection.leave()
 
 
 def _pauses(patience: float) -> Iterator[float]:

@@ -17,7 +17,6 @@ from typing import TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.pq import TransactionStatus
 
 from ...base.errors import StoreClosed, StoreUnusable
 from ...base.world import World
@@ -60,24 +59,19 @@ class PostgresEngine:
         return self._writing
 
     def begin(self) -> None:
-        self._writing.link.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        self._writing.begin("ISOLATION LEVEL READ COMMITTED")
 
     def check(self) -> None:
-        if self._writing.link.info.transaction_status != TransactionStatus.INTRANS:
+        if self._writing.has_failed:
             raise errors.InFailedSqlTransaction("PostgreSQL failed, and the step suppressed the error")
 
     def commit(self) -> None:
-        # Behind an error a COMMIT rolls back, and raises nothing.
-        if self._writing.link.execute("COMMIT").statusmessage != "COMMIT":
+        if self._writing.commit() != "COMMIT":
             raise errors.TransactionRollback("PostgreSQL rolled back instead of committing")
 
     def rollback(self) -> None:
-        if self._writing.link.info.transaction_status not in (
-            TransactionStatus.IDLE,
-            TransactionStatus.UNKNOWN,
-        ):
-            with suppress(psycopg.OperationalError):  # the connection is lost, and with it the transaction
-                self._writing.link.execute("ROLLBACK")
+        with suppress(psycopg.OperationalError):  # the connection is lost, and with it the transaction
+            self._writing.rollback()
 
     @property
     def is_lost(self) -> bool:
@@ -118,6 +112,7 @@ class PostgresEngine:
                 f"FROM {table}",
                 (table, column),
             )
+        self._writing.send()
 
     def is_replaced(self) -> bool:
         return False
@@ -134,9 +129,5 @@ class PostgresEngine:
 
 def _read(connection: PostgresConnection, query: Callable[[Db], T]) -> T:
     """Return the result of a query on one snapshot."""
-    connection.link.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    try:
-        return query(connection)
-    finally:
-        with suppress(psycopg.OperationalError):
-            connection.link.execute("ROLLBACK")
+    connection.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    return query(connection)

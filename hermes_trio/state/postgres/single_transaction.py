@@ -14,8 +14,8 @@ from .connection import Server
 from .server_errors import as_store_error
 
 _BEGIN = {
-    True: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-    False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    True: "ISOLATION LEVEL READ COMMITTED READ WRITE",
+    False: "ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 
 
@@ -25,9 +25,9 @@ def transaction(server: Server, *, writes: bool = False) -> Iterator[Db]:
     block raises. Raises `StoreError`."""
     with closing(server.connected()) as connection:
         try:
-            connection.link.execute(_BEGIN[writes])
+            connection.begin(_BEGIN[writes])
             yield connection
-            connection.link.execute("COMMIT")
+            connection.commit()
         except (errors.UndefinedTable, errors.UndefinedColumn) as error:
             problem = f"schema {server.schema} is not that of this version"
             remedy = "Start the gateway once with this version: it makes its tables."

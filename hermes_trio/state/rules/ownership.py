@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...base.errors import ForeignChat
 from ...base.messages import MessageEvent
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 from ..tables import chats, inbox, outbox, sessions, turns
 from ..tables.inbox import Received
 from ..tables.session_entry import SessionEntry
@@ -62,10 +62,7 @@ def tell_owner(db: Db, life: str, event: MessageEvent, *, session_key: str, own_
     life: it takes up the turn before the message."""
     source = event.source
     chat = source.platform, source.account, source.chat_id
-    waits = any(
-        _chat_of(entry) == chat and not turns.runs_in(db, entry.session_id) for entry in sessions.marked(db)
-    )
-    if not waits and chats.claim(db, life, *chat) == life:
+    if not _is_resumed(db, chat) and chats.claim(db, life, *chat) == life:
         return False
     inbox.tell(db, event, session_key=session_key, own_key=own_key, at=at)
     return True
@@ -117,5 +114,32 @@ def _chat_of(entry: SessionEntry) -> tuple[str, str, str] | None:
 def check_owner(db: Db, owner: str | None, platform: str, account: str, chat_id: str) -> None:
     """Take a chat that is nobody's, and raise `ForeignChat` if it is another life's. Without an owner, as in
     a gateway that is alone, every chat is its own."""
-    if owner is not None and chats.claim(db, owner, platform, account, chat_id) != owner:
-        raise ForeignChat(platform, chat_id)
+    ask_owner(db, owner, platform, account, chat_id)()
+
+
+def ask_owner(db: Db, owner: str | None, platform: str, account: str, chat_id: str) -> Answer[None]:
+    """Ask who owns a chat. The answer does what `check_owner` does."""
+    if owner is None:
+        return lambda: None
+    chat = platform, account, chat_id
+    known = chats.ask_owner(db, *chat)
+
+    def answer() -> None:
+        if (known() or chats.claim(db, owner, *chat)) != owner:
+            raise ForeignChat(platform, chat_id)
+
+    return answer
+
+
+def is_own(db: Db, life: str, event: MessageEvent) -> bool:
+    """Return True if this life owns the chat of an event, and no cut turn waits there to be resumed."""
+    source = event.source
+    chat = source.platform, source.account, source.chat_id
+    owner = chats.ask_owner(db, *chat)
+    return not _is_resumed(db, chat) and owner() == life
+
+
+def _is_resumed(db: Db, chat: tuple[str, str, str]) -> bool:
+    return any(
+        _chat_of(entry) == chat and not turns.runs_in(db, entry.session_id) for entry in sessions.marked(db)
+    )

@@ -7,7 +7,7 @@ decision in one transaction. The store keeps no session in memory: the row is th
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...base.messages import SessionSource, build_session_key
 from ...base.world import World
@@ -173,8 +173,20 @@ def use_session(
 ) -> SessionEntry:
     """Return the session for a message from `source` now, and record its use. In one transaction a stale mark
     is cleared, and a session that must not continue is ended and replaced by a new one."""
-    key, now = key or key_of(source, config), world.time()
-    entry = sessions.open_by_key(db, key)
+    key = key or key_of(source, config)
+    return use_found(db, sessions.open_by_key(db, key), key, source, config, world)
+
+
+def use_found(
+    db: Db,
+    entry: SessionEntry | None,
+    key: str,
+    source: SessionSource,
+    config: GatewayConfig,
+    world: World,
+) -> SessionEntry:
+    """Do what `use_session` does, with the open session of the key as it was just read."""
+    now = world.time()
     if entry is None:
         return _begin(db, key, source, world)
     use = next_use(
@@ -186,23 +198,24 @@ def use_session(
         settle.clear_mark(db, entry.session_id, now)
     if use.renew is None:
         sessions.touch(db, entry.session_id, now)
-        found = sessions.by_id(db, entry.session_id)
-        assert found is not None  # noqa: S101 - read before in the same transaction
-        return found
+        mark = None if use.clear_mark else entry.mark
+        return replace(entry, mark=mark, updated_at=max(now, entry.updated_at))
     settle.end_session(db, entry.session_id, use.renew, now)
     return _begin(db, key, source, world, replaces=entry, reason=use.renew)
 
 
 def _reset_due(db: Db, entry: SessionEntry, config: GatewayConfig, world: World) -> str | None:
     """Return the reset that the policy requires now; None if there is none, or the session is busy."""
-    policy = reset_policy(config, entry.platform or "", entry.chat_type)
+    policy, now = reset_policy(config, entry.platform or "", entry.chat_type), world.now()
+    due = reset_due(policy, updated_at=entry.updated_at, now=now, zone=world.zone)
+    if due is None:
+        return None
     youngest = processes.newest_background(db, entry.session_id)
-    now = world.now()
     if youngest is not None and process_blocks_reset(youngest, now.timestamp(), policy):
         return None
     if turns.runs_in(db, entry.session_id):
         return None
-    return reset_due(policy, updated_at=entry.updated_at, now=now, zone=world.zone)
+    return due
 
 
 def _begin(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 
 ALWAYS = "allowed:"
 """Prefix of the `meta` names that record permanent approvals; their value is the time of the approval."""
@@ -84,14 +84,14 @@ def count_open(db: Db) -> int:
     return int(db.execute("SELECT count(*) FROM approvals WHERE closed_at IS NULL").fetchone()[0])
 
 
-def close_of_turn(db: Db, turn_id: int, at: float) -> list[ApprovalRow]:
-    """Close the open requests of a turn that has ended, and return them, the oldest first."""
+def close_of_turn(db: Db, turn_id: int, at: float) -> Answer[list[ApprovalRow]]:
+    """Close the open requests of a turn that has ended. The answer has them, the oldest first."""
     query = (
         "UPDATE approvals SET closed_at = ? WHERE turn_id = ? AND closed_at IS NULL "  # noqa: S608 - a constant
         f"RETURNING {_COLUMNS}"
     )
-    closed = [_approval(row) for row in db.execute(query, (at, turn_id))]
-    return sorted(closed, key=lambda request: (request.asked_at, request.approval_id))
+    closed = db.execute(query, (at, turn_id))
+    return lambda: sorted(map(_approval, closed), key=lambda one: (one.asked_at, one.approval_id))
 
 
 def prune(db: Db, *, closed_before: float, limit: int) -> int:

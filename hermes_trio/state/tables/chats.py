@@ -6,7 +6,7 @@ given away, or when the life of the owner is over and its open turns have been e
 
 from __future__ import annotations
 
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 
 _THE_CHAT = "platform = ? AND account = ? AND chat_id = ?"
 _OVER = "life IN (SELECT life FROM lives WHERE over_at IS NOT NULL)"
@@ -24,9 +24,14 @@ def claim(db: Db, life: str, platform: str, account: str, chat_id: str) -> str:
 
 def owner_of(db: Db, platform: str, account: str, chat_id: str) -> str | None:
     """Return the life that owns a chat; None for nobody's."""
+    return ask_owner(db, platform, account, chat_id)()
+
+
+def ask_owner(db: Db, platform: str, account: str, chat_id: str) -> Answer[str | None]:
+    """Ask for the life that owns a chat."""
     query = f"SELECT life FROM chats WHERE {_THE_CHAT}"  # noqa: S608 - a constant of this module
-    row = db.execute(query, (platform, account, chat_id)).fetchone()
-    return row[0] if row else None
+    found = db.execute(query, (platform, account, chat_id))
+    return lambda: next((life for (life,) in found.fetchall()), None)
 
 
 def owners(db: Db, platform: str, account: str) -> dict[str, str]:

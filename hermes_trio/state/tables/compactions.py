@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 from .transcript import TranscriptRow
 
 Position = tuple[int, int, int]
@@ -45,9 +45,18 @@ def position(row: TranscriptRow) -> Position:
 
 def get(db: Db, session_id: str) -> Compaction:
     """Return the compaction of a session; the default, which shortens nothing, if there is none."""
-    query = f"SELECT {_COLUMNS} FROM compactions WHERE session_id = ?"  # noqa: S608 - a constant
-    row = db.execute(query, (session_id,)).fetchone()
-    return Compaction(row[0:3], row[3:6], *row[6:]) if row else Compaction()
+    return ask(db, session_id)()
+
+
+def ask(db: Db, session_id: str) -> Answer[Compaction]:
+    """Ask for the compaction of a session."""
+    found = db.execute(f"SELECT {_COLUMNS} FROM compactions WHERE session_id = ?", (session_id,))  # noqa: S608
+
+    def answer() -> Compaction:
+        row = found.fetchone()
+        return Compaction(row[0:3], row[3:6], *row[6:]) if row else Compaction()
+
+    return answer
 
 
 def put(db: Db, session_id: str, compaction: Compaction) -> None:

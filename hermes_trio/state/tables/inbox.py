@@ -8,14 +8,14 @@ ours takes its place.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from ...base.messages import MessageEvent
 from ..db.column_text import read_stored
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 
 
 class InboxState(StrEnum):
@@ -79,8 +79,7 @@ def store(
     """Store a message, once. `own_key` identifies it if its source gave it no id; `message_key` replaces the
     id of its source, for a message derived from another. `done` is for commands, which are executed once
     and never replayed. If `most` messages wait in this session, the message is crowded out."""
-    crowded = not done and most is not None and count_pending(db, session_key) >= most
-    done = done or crowded
+    waiting = None if done or most is None else ask_count(db, session_key)
     body = json.dumps(event.to_dict(), ensure_ascii=False)
     source = event.source
     place = (
@@ -103,14 +102,17 @@ def store(
             event.run_id,
         ),
     ).fetchone()
+    crowded = most is not None and waiting is not None and waiting() >= most
     if new is not None:
+        if crowded:
+            drop(db, new[0], at)
         return Stored(new[0], seen_before=False, crowded_out=crowded)
     (inbox_id,) = db.execute(
         "SELECT inbox_id FROM inbox WHERE (platform, account, chat_id, message_key) = (?, ?, ?, ?)",
         place,
     ).fetchone()
     if forget_told(db, inbox_id):  # another life has received it, and its owner takes it in now
-        if not done:
+        if not (done or crowded):
             db.execute(
                 "UPDATE inbox SET state = 'pending', done_at = NULL WHERE inbox_id = ?",
                 (inbox_id,),
@@ -160,17 +162,24 @@ def pending(db: Db, session_key: str) -> list[Received]:
 
 def count_pending(db: Db, session_key: str) -> int:
     """Return the number of messages that wait for a turn of this session."""
+    return ask_count(db, session_key)()
+
+
+def ask_count(db: Db, session_key: str) -> Answer[int]:
+    """Ask for the number of messages that wait for a turn of this session."""
     query = "SELECT count(*) FROM inbox WHERE session_key = ? AND state = 'pending'"
-    return int(db.execute(query, (session_key,)).fetchone()[0])
+    found = db.execute(query, (session_key,))
+    return lambda: int(found.fetchone()[0])
 
 
-def any_pending(db: Db, session_id: str) -> bool:
-    """Return whether a message waits for a turn of this session."""
-    query = (
-        "SELECT 1 FROM inbox WHERE state = 'pending' "
-        "AND session_key = (SELECT session_key FROM sessions WHERE session_id = ?) LIMIT 1"
+def ask_pending_after(db: Db, turn_id: int) -> Answer[bool]:
+    """Ask whether a message waits in the session of this turn."""
+    found = db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM inbox WHERE state = 'pending' AND session_key = "
+        "(SELECT session_key FROM sessions JOIN turns USING (session_id) WHERE turn_id = ?) LIMIT 1) AS one",
+        (turn_id,),
     )
-    return db.execute(query, (session_id,)).fetchone() is not None
+    return lambda: bool(found.fetchone()[0])
 
 
 def count_all_pending(db: Db) -> int:
@@ -190,10 +199,12 @@ def latest(db: Db, platform: str, account: str) -> Received | None:
     return next(iter(_received(db.execute(query, (platform, account)))), None)
 
 
-def is_pending(db: Db, inbox_id: int) -> bool:
-    """Return whether this message still waits."""
-    query = "SELECT 1 FROM inbox WHERE inbox_id = ? AND state = 'pending'"
-    return db.execute(query, (inbox_id,)).fetchone() is not None
+def ask_pending(db: Db, inbox_ids: Sequence[int]) -> Answer[bool]:
+    """Ask whether all these messages still wait."""
+    marks = ", ".join("?" * len(inbox_ids))
+    query = f"SELECT count(*) FROM inbox WHERE inbox_id IN ({marks}) AND state = 'pending'"  # noqa: S608
+    found = db.execute(query, inbox_ids)
+    return lambda: bool(found.fetchone()[0] == len(inbox_ids))
 
 
 def by_run(db: Db, run_id: str) -> Received | None:
@@ -281,15 +292,16 @@ def ever_of_turn(db: Db, turn_id: int) -> list[Received]:
     return _received(db.execute(f"{_SELECT} WHERE turn_id = ? ORDER BY inbox_id", (turn_id,)))
 
 
-def join_turn(db: Db, turn_id: int, inbox_ids: Iterable[int]) -> int:
-    """Assign pending messages to a turn; return the number of those that were still pending."""
-    return sum(
+def join_turn(db: Db, turn_id: int, inbox_ids: Iterable[int]) -> Answer[int]:
+    """Assign pending messages to a turn. The answer is the number of those that were still pending."""
+    joined = [
         db.execute(
             "UPDATE inbox SET state = 'of_turn', turn_id = ? WHERE inbox_id = ? AND state = 'pending'",
             (turn_id, inbox_id),
-        ).rowcount
+        )
         for inbox_id in inbox_ids
-    )
+    ]
+    return lambda: sum(one.rowcount for one in joined)
 
 
 def close_turn(db: Db, turn_id: int, at: float) -> None:

@@ -8,6 +8,7 @@ for people.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..db.engine import Db
@@ -29,10 +30,10 @@ def begin(db: Db, life: str, node: str, at: float) -> None:
     db.execute("INSERT INTO lives (life, node, begun_at) VALUES (?, ?, ?)", (life, node, at))
 
 
-def move_beat(db: Db, life: str) -> bool:
-    """Count a transaction of a life. Return False if the life is over."""
-    beats = "UPDATE lives SET beat = beat + 1 WHERE life = ? AND over_at IS NULL"
-    return db.execute(beats, (life,)).rowcount == 1
+def move_beat(db: Db, life: str) -> Callable[[], bool]:
+    """Count a transaction of a life. What is returned tells whether the life goes on."""
+    moved = db.execute("UPDATE lives SET beat = beat + 1 WHERE life = ? AND over_at IS NULL", (life,))
+    return lambda: moved.rowcount == 1
 
 
 def beat_of(db: Db, life: str) -> int:

@@ -82,27 +82,24 @@ def _delivery(row: tuple[Any, ...]) -> OutboxRow:
     return OutboxRow(row[0], Owed(*row[1:10]), row[10], OutboxState(row[11]), *row[12:])
 
 
-def owe(db: Db, owed: Owed, at: float) -> bool:
-    """Store a message that is owed to a chat. Return False if its delivery key is in the outbox already."""
-    return (
-        db.execute(
-            "INSERT INTO outbox (delivery_key, platform, account, chat_id, body, thread_id, reply_to, "
-            "session_id, turn_id, created_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed') "
-            "ON CONFLICT (delivery_key) DO NOTHING",
-            (
-                owed.delivery_key,
-                owed.platform,
-                owed.account,
-                owed.chat_id,
-                owed.body,
-                owed.thread_id,
-                owed.reply_to,
-                owed.session_id,
-                owed.turn_id,
-                at,
-            ),
-        ).rowcount
-        == 1
+def owe(db: Db, owed: Owed, at: float) -> None:
+    """Store a message that is owed to a chat, unless its delivery key is in the outbox already."""
+    db.execute(
+        "INSERT INTO outbox (delivery_key, platform, account, chat_id, body, thread_id, reply_to, "
+        "session_id, turn_id, created_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'owed') "
+        "ON CONFLICT (delivery_key) DO NOTHING",
+        (
+            owed.delivery_key,
+            owed.platform,
+            owed.account,
+            owed.chat_id,
+            owed.body,
+            owed.thread_id,
+            owed.reply_to,
+            owed.session_id,
+            owed.turn_id,
+            at,
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 from . import inbox
 
 
@@ -94,18 +94,19 @@ def note_seen(db: Db, process_id: str, at: float) -> None:
     inbox.drop_named(db, end_message_key(process_id), at)
 
 
-def untold(db: Db, session_id: str, life: str) -> list[ProcessRow]:
-    """Return the background processes of a session that ended in an earlier life without the model being
+def ask_untold(db: Db, session_id: str, life: str) -> Answer[list[ProcessRow]]:
+    """Ask for the background processes of a session that ended in an earlier life without the model being
     told, the oldest first."""
     query = (
         f"{_SELECT} WHERE session_id = ? AND background AND told_at IS NULL AND ended_at IS NOT NULL "
         "AND life <> ? ORDER BY started_at, process_id"
     )
-    return [_process(row) for row in db.execute(query, (session_id, life))]
+    found = db.execute(query, (session_id, life))
+    return lambda: [_process(row) for row in found]
 
 
 def note_told_in_turn(db: Db, turn_id: int, at: float) -> None:
-    """Record that the model of this turn was told of the processes that `untold` returned at its start."""
+    """Record that the model of this turn was told of the processes that `ask_untold` found at its start."""
     db.execute(
         "UPDATE processes SET told_at = ?1 WHERE background AND told_at IS NULL AND ended_at IS NOT NULL "
         "AND session_id = (SELECT session_id FROM turns WHERE turn_id = ?2) "

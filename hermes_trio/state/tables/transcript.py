@@ -17,7 +17,7 @@ import msgspec
 
 from ...base.messages import StoredFile
 from ..db.column_text import read_stored, storable
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 
 _BYTES_WITHOUT_TEXTS = 700
 """About the size of a row in memory without its texts, as measured."""
@@ -171,8 +171,13 @@ def bytes_of(row: TranscriptRow) -> int:
 
 
 def load_after(db: Db, session_id: str, known: KnownRows) -> tuple[list[TranscriptRow], bool]:
-    """Return the rows after the known ones, and True. If the known rows are not the beginning of the
-    transcript any more, return all rows, and False.
+    """Return the rows after the known ones, and True, or all rows and False: see `ask_after`."""
+    return ask_after(db, session_id, known)()
+
+
+def ask_after(db: Db, session_id: str, known: KnownRows) -> Answer[tuple[list[TranscriptRow], bool]]:
+    """Ask for the rows after the known ones, which the answer has with True. If the known rows are not the
+    beginning of the transcript any more, it has all rows, and False.
 
     No row is ever changed, and no id is used twice. So the known rows are all there if the number is right.
     """
@@ -181,11 +186,16 @@ def load_after(db: Db, session_id: str, known: KnownRows) -> tuple[list[Transcri
         "WHERE messages.session_id = ? AND message_id > ? "
         "ORDER BY messages.turn_id NULLS FIRST, place, message_id"
     )
-    new = [_message(row) for row in db.execute(query, (session_id, known.newest))]
-    (count,) = db.execute("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,)).fetchone()
-    if count == known.count + len(new) and (not new or position(new[0]) > known.last):
-        return new, True
-    return load(db, session_id), False
+    found = db.execute(query, (session_id, known.newest))
+    counted = db.execute("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,))
+
+    def answer() -> tuple[list[TranscriptRow], bool]:
+        new, (count,) = [_message(row) for row in found], counted.fetchone()
+        if count == known.count + len(new) and (not new or position(new[0]) > known.last):
+            return new, True
+        return load(db, session_id), False
+
+    return answer
 
 
 def replace_instructions(db: Db, session_id: str, row: TranscriptRow) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 
 
 class Outcome(StrEnum):
@@ -144,14 +144,28 @@ def end(
 ) -> tuple[Outcome, str] | None:
     """End a turn; return its outcome and its session id. Return None if it has an end already: the first one
     wins. The recovery of a cut turn starts as *arriving*."""
+    ended = ask_end(db, turn_id, outcome, at, reason)()
+    return ended[:2] if ended else None
+
+
+def ask_end(
+    db: Db, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
+) -> Answer[tuple[Outcome, str, bool] | None]:
+    """End a turn, as `end` does. The answer tells also whether its session has a resume mark."""
     recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
-    row = db.execute(
+    ended = db.execute(
         "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, outcome = "
         "CASE WHEN stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted') THEN 'stopped' ELSE ?2 END "
-        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id",
+        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id, "
+        "(SELECT mark FROM sessions WHERE sessions.session_id = turns.session_id)",
         (at, outcome, reason, recovery, since, turn_id),
-    ).fetchone()
-    return (Outcome(row[0]), row[1]) if row else None
+    )
+
+    def answer() -> tuple[Outcome, str, bool] | None:
+        row = ended.fetchone()
+        return (Outcome(row[0]), row[1], row[2] == "resume_pending") if row else None
+
+    return answer
 
 
 def get(db: Db, turn_id: int) -> TurnRow | None:
@@ -172,10 +186,17 @@ def of_session(db: Db, session_id: str) -> list[TurnRow]:
     return [_turn(row) for row in db.execute(query, (session_id,))]
 
 
-def any_recovering(db: Db, session_id: str) -> bool:
-    """Return whether the journal of a cut turn of this session may have more than its transcript."""
+def ask_recovering(db: Db, session_id: str) -> Answer[bool]:
+    """Ask whether the journal of a cut turn of this session may have more than its transcript."""
     query = "SELECT 1 FROM turns WHERE session_id = ? AND recovery IS NOT NULL LIMIT 1"
-    return db.execute(query, (session_id,)).fetchone() is not None
+    found = db.execute(query, (session_id,))
+    return lambda: found.fetchone() is not None
+
+
+def ask_known(db: Db, run_id: str) -> Answer[bool]:
+    """Ask whether there is a turn with this run id."""
+    found = db.execute("SELECT 1 FROM turns WHERE run_id = ?", (run_id,))
+    return lambda: found.fetchone() is not None
 
 
 def run_ends(db: Db, session_id: str) -> dict[str, float | None]:

@@ -144,7 +144,7 @@ def test_messages_wait_in_order_of_arrival(db: Db) -> None:
     assert inbox.waiting_keys(db, "telegram", "main") == ["b", "a", "c"]
     assert inbox.waiting_keys(db, "telegram", "second") == []
     turn_id = turn(db)
-    assert inbox.join_turn(db, turn_id, [ids[0]]) == 1
+    assert inbox.join_turn(db, turn_id, [ids[0]])() == 1
     assert inbox.keys_with_pending(db) == ["a", "b", "c"]
     inbox.reopen_turn(db, turn_id)
     assert inbox.keys_with_pending(db) == ["b", "a", "c"], "in its old order"
@@ -156,8 +156,8 @@ def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: Db) -> None:
     session(db, "s2")
     one, two, three = (received(db, str(number)) for number in range(3))
     first, second = turn(db, run="r1"), turn(db, "s2", run="r2")
-    assert inbox.join_turn(db, first, [one, two]) == 2
-    assert inbox.join_turn(db, second, [two, three, 999]) == 1, "a message stays with its first turn"
+    assert inbox.join_turn(db, first, [one, two])() == 2
+    assert inbox.join_turn(db, second, [two, three, 999])() == 1, "a message stays with its first turn"
     assert [row.inbox_id for row in inbox.of_turn(db, first)] == [one, two]
     assert [(row.inbox_id, row.state, row.turn_id) for row in inbox.of_turn(db, second)] == [
         (three, InboxState.OF_TURN, second)
@@ -169,7 +169,7 @@ def test_a_turn_may_have_many_messages_and_a_message_one_turn(db: Db) -> None:
         ("of_turn", second),
     ]
     assert inbox.of_turn(db, first) == []
-    assert inbox.join_turn(db, second, [one]) == 0, "a done message joins no turn"
+    assert inbox.join_turn(db, second, [one])() == 0, "a done message joins no turn"
 
 
 def test_close_cut_turns_closes_only_messages_of_cut_turns(db: Db) -> None:

@@ -11,10 +11,10 @@ from tests.state.rows import NOON, session
 def test_a_life_counts_its_transactions_until_it_is_over(db: Db) -> None:
     lives.begin(db, "one", "here", NOON)
     lives.begin(db, "two", "there", NOON + 1)
-    assert lives.move_beat(db, "one")
+    assert lives.move_beat(db, "one")()
     assert lives.living(db) == [LifeRow("one", "here", 1), LifeRow("two", "there", 0)]
     lives.leave(db, "one", NOON + 2)
-    assert not lives.move_beat(db, "one")
+    assert not lives.move_beat(db, "one")()
     assert lives.living(db) == [LifeRow("two", "there", 0)]
 
 
@@ -26,11 +26,11 @@ def test_a_life_is_ended_only_by_who_has_seen_its_last_beat(db: Db) -> None:
     [seen] = lives.living(db)
     assert lives.end(db, seen, "two", NOON)
     assert not lives.end(db, seen, "three", NOON), "it is over, and was taken over once"
-    assert not lives.move_beat(db, "one")
+    assert not lives.move_beat(db, "one")()
 
 
 def test_a_life_that_never_was_does_not_go_on(db: Db) -> None:
-    assert not lives.move_beat(db, "nobody")
+    assert not lives.move_beat(db, "nobody")()
 
 
 def test_old_lives_are_deleted_and_living_ones_stay(db: Db) -> None:

@@ -47,7 +47,7 @@ async def test_an_answer_in_a_chat_adds_its_attempt_and_its_receipt(web_stage: W
     async with counted_web(web_stage) as (_, life):
         for first in (1, 0, 0):
             await web_stage.platform.says("hi")
-            assert await life.cost() == Cost(5 + first, reads=4 + first, journal=3)
+            assert await life.cost() == Cost(5 + first, reads=3 + first, journal=3)
         assert web_stage.platform.chat("42").texts == ["Hello there."] * 3
 
 
