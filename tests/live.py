@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -57,6 +58,31 @@ async def succeeding(home: Path, environ: dict[str, str] | None = None) -> Async
             if (last := read_status(home)) is not None:
                 with suppress(ProcessLookupError):
                     os.kill(last.pid, signal.SIGKILL)
+
+
+@dataclass
+class Manager:
+    """A service manager: the lines of the notifications that it has received."""
+
+    lines: list[str] = field(default_factory=list)
+    changed: Pulse = field(default_factory=Pulse)
+
+    async def listen(self, address: Path, *, task_status: trio.TaskStatus[None]) -> None:
+        """Receive notifications until cancelled."""
+        with trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            await manager.bind(str(address))
+            task_status.started()
+            while True:
+                self.lines += (await manager.recv(4096)).decode().split("\n")
+                self.changed.set()
+
+    async def named_ready(self, times: int) -> list[str]:
+        """Wait for this many processes that are ready. Return their notifications, and which is the main
+        one."""
+        with trio.fail_after(PATIENCE):
+            while self.lines.count("READY=1") < times:
+                await self.changed.wait()
+        return [line for line in self.lines if line == "READY=1" or line.startswith("MAINPID=")]
 
 
 @dataclass

@@ -35,6 +35,7 @@ from ..state.db.engine import Db
 from ..state.rules import settle
 from ..state.rules.store import SessionStore
 from ..state.tables import dead_chats, endings, lives, processes
+from ..tools.sandbox.available import choose
 from .commands.obey import Commands
 from .drain import Drain, heed_hold, serving_state, store_report
 from .ending.control import Control
@@ -53,7 +54,7 @@ from .outbound.announcements import owe_stuck
 from .outbound.chats import Address, Chats, home_channels_of
 from .outbound.gone_chats import GoneChats
 from .outbound.rows import Chat
-from .processes.command import CommandRunner, open_commands
+from .processes.command import ChooseSandbox, CommandRunner, open_commands
 from .router import Router
 from .schedule import keep_schedule
 from .session.work import Work
@@ -93,6 +94,7 @@ class Setup:
     guarded: Guarded = open_guard
     locked: Callable[[Path], AbstractContextManager[HomeLock]] = locked_home
     """Locks the home; a caller that holds the lock for several lives returns it."""
+    choose_sandbox: ChooseSandbox = choose
     node: Node | None = None
     """Left out: as the configuration of the database says."""
 
@@ -157,7 +159,7 @@ async def serve(
                 connections = {(a.name, a.account): Connection(a, board, secrets) for a in setup.adapters}
                 lease = Lease(home.life, node)
                 await _take_over(home, shutdown, lease, connections, guard)
-                commands = await open_commands(home, shutdown, guard)
+                commands = await open_commands(home, shutdown, guard, setup.choose_sandbox)
                 with lease.scope:
                     await _connected(
                         home, shutdown, lease, connections, commands, agent, setup.doors, task_status

@@ -51,14 +51,19 @@ class NotBack(GatewayError):
     show_default=True,
     help="With --live: seconds to wait for a moment without a running turn. Then the grace begins.",
 )
-def command(live: bool, wait: float) -> None:
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    help="With --live: seconds that turns may still continue then. Default: agent.restart_drain_timeout.",
+)
+def command(live: bool, wait: float, grace: float | None) -> None:
     """Restart the gateway of this home, and wait until it is back."""
     home = home_directory(os.environ)
     gateway = running_gateway(home)
     if gateway is None:
         raise NotBack("no gateway is running, so there is none to restart")
     if live:
-        _restart_live(home, gateway, wait)
+        _restart_live(home, gateway, wait, grace)
         return
     status = status_of(home, gateway)
     instance = status.instance if status else ""
@@ -73,10 +78,10 @@ def command(live: bool, wait: float) -> None:
     click.echo(f"Restarted: {status.gateway_state}, pid {status.pid}.")
 
 
-def _restart_live(home: Path, gateway: ProcessId, wait: float) -> None:
+def _restart_live(home: Path, gateway: ProcessId, wait: float, grace: float | None) -> None:
     """Request the live restart, and wait until the successor serves. Raise `NotAnswered`,
     `SuccessorFailed` or `NotBack`."""
-    body = {"live": True, "wait": wait}
+    body = {"live": True, "wait": wait, "grace": grace}
     asked = ask_gateway("POST", "/api/admin/restart", body, timeout=READY_WITHIN + TIMEOUT)
     successor, running = find(asked["successor"]), asked["active_agents"]
     if successor is None:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from ...gateway.ending.triggers import obey_signals, run_planned_stop_watcher, w
 from ...gateway.facade import RunningGateway
 from ...gateway.links.adapters import find_adapters
 from ...gateway.outbound.texts import database_damaged
-from ...gateway.processes.command import CommandRunner
+from ...gateway.processes.command import ChooseSandbox, CommandRunner
 from ...gateway.serve import Setup, serve
 from ...host.home.home_lock import HomeLock, handed_home, locked_home, refuse_if_busy
 from ...host.home.state_file import PlatformState, is_wanted, read_status
@@ -58,6 +59,7 @@ from ...host.service.systemd import queue_restart
 from ...log import Log
 from ...state.db.migrations import shipped_steps
 from ...state.rules.original_home import unused
+from ...tools.sandbox.available import choose
 from ...web.app import Web
 from ...web.http.auth import web_key
 from ..live_restart import LiveRestart
@@ -65,11 +67,19 @@ from ..logs import log_to_file
 from ..start_check import check_start
 from .config_command import load_and_warn
 
-Locked = Callable[[Path], AbstractContextManager[HomeLock]]
-
 log = Log(__name__)
 
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a process begins with: made anew, or from the process whose place it takes."""
+
+    sockets: ListeningSockets
+    predecessor: Predecessor | None = None
+    locked: Callable[[Path], AbstractContextManager[HomeLock]] = locked_home
+    choose_sandbox: ChooseSandbox = choose
 
 
 @click.command()
@@ -87,47 +97,54 @@ def command(if_wanted: bool) -> None:
     if os.getpid() == 1:
         become_init(_this_command(), EXIT_RESTART)
     with listening_sockets(os.environ) as sockets, predecessor_of(os.environ) as predecessor:
-        locked: Locked = locked_home
-        if predecessor is not None:
-            _report_ready(predecessor)
-            handed = predecessor.receive()
-            if handed is None:
-                return  # the gateway goes on, or has ended for another cause
-            lock_files, listening = handed
-            locked = partial(handed_home, descriptors=lock_files)
-            sockets.receive(listening)
-        way = _run_until_end(home, sockets, locked, predecessor)
+        origin = Origin(sockets) if predecessor is None else _origin_of_successor(sockets, predecessor)
+        if origin is None:
+            return  # the gateway goes on, or has ended for another cause
+        way = _run_until_end(home, origin)
         if way is Exit.EXEC:
             sockets.pass_on(os.environ)
         leave(way)
 
 
-def _report_ready(predecessor: Predecessor) -> None:
-    """Tell the gateway whose place this process takes that everything is loaded, or the problem."""
+def _origin_of_successor(sockets: ListeningSockets, predecessor: Predecessor) -> Origin | None:
+    """Load and try everything that needs no home, report that to the gateway whose place this process takes,
+    and wait until it hands over. Return None if it does not."""
     try:
-        find_adapters(load_and_warn(check_start).config)
+        config = load_and_warn(check_start).config
+        find_adapters(config)
+        available = choose(config.terminal)
     except GatewayError as error:
         predecessor.tell(Ready(problem=str(error)))
         raise
     predecessor.tell(Ready(__version__, tuple(step.name for step in shipped_steps())))
+    handed = predecessor.receive()
+    if handed is None:
+        return None
+    lock_files, listening = handed
+    sockets.receive(listening)
+    return Origin(
+        sockets,
+        predecessor,
+        locked=partial(handed_home, descriptors=lock_files),
+        # The configuration may have changed since then.
+        choose_sandbox=lambda terminal: available if terminal == config.terminal else choose(terminal),
+    )
 
 
-def _run_until_end(
-    home: Path, sockets: ListeningSockets, locked: Locked, predecessor: Predecessor | None
-) -> Exit:
+def _run_until_end(home: Path, origin: Origin) -> Exit:
     """Run the gateway, and return how the process is to end. Everything but the sockets is closed then."""
     with ExitStack() as opened:
         try:
             loaded = load_and_warn(check_start)
-            if predecessor is None:
+            if origin.predecessor is None:
                 refuse_if_busy(home)
             config = loaded.config
             adapters = find_adapters(config)
             web_key(home, config.web)  # made before the log is opened, so that the log masks it
             opened.enter_context(log_to_file(home, config, loaded.environ))
-            lock = opened.enter_context(locked(home))
+            lock = opened.enter_context(origin.locked(home))
         except GatewayError as error:
-            if predecessor is None:  # else the home is the predecessor's, which goes on
+            if origin.predecessor is None:  # else the home is the predecessor's, which goes on
                 leave_failed_start(home, error, World())
             raise
         names = ", ".join(adapter.name for adapter in adapters) or "no platform is configured"
@@ -137,24 +154,18 @@ def _run_until_end(
             log.warning("part of the home not used", part=finding.text)
         raise_open_files()
         while True:
-            way = _live(home, loaded, sockets, lock, predecessor)
+            way = _live(home, loaded, lock, origin)
             if way is not Exit.HAND_OVER or not lock.is_held:
                 return way
             # The successor failed, and the next life of this process begins in its place.
-            predecessor = None
+            origin = Origin(origin.sockets)
 
 
-def _live(
-    home: Path,
-    loaded: Loaded,
-    sockets: ListeningSockets,
-    lock: HomeLock,
-    predecessor: Predecessor | None,
-) -> Exit:
+def _live(home: Path, loaded: Loaded, lock: HomeLock, origin: Origin) -> Exit:
     """Run the gateway once, and return how the process is to end."""
     with last_resort(home / WATCHDOG_LOG) as arm:
         watched_by = supervisor(os.environ, in_container=_is_main_process_of_container())
-        gateway = trio.run(_run, home, loaded, watched_by, arm, sockets, lock, predecessor)
+        gateway = trio.run(_run, home, loaded, watched_by, arm, lock, origin)
         ending = gateway.control.current
         assert ending is not None  # noqa: S101 - `_run` returns after the ending
         way = consequences(ending, watched_by).exit
@@ -178,9 +189,8 @@ async def _run(
     loaded: Loaded,
     watched_by: Supervisor,
     arm: Callable[[float], None],
-    sockets: ListeningSockets,
     lock: HomeLock,
-    predecessor: Predecessor | None,
+    origin: Origin,
 ) -> RunningGateway:
     """Run the gateway until it has ended, and has handed over what it hands over."""
     control, world, me = Control(), World(), own()
@@ -194,13 +204,13 @@ async def _run(
             services.start_soon(watch_loop, home / WATCHDOG_LOG, world, waits)
             services.start_soon(keep_armed, control, partial(_arm_later, control, arm))
             async with trio.open_nursery() as handing:
-                live_restart = LiveRestart(_this_command(), lock, sockets, handing)
+                live_restart = LiveRestart(_this_command(), lock, origin.sockets, handing)
                 web = Web(
                     loaded.config,
                     __version__,
                     owns_process=True,
                     long_steps=waits.long_steps,
-                    open_listeners=sockets.listen,
+                    open_listeners=origin.sockets.listen,
                     restart_live=live_restart.request,
                 )
                 setup = Setup(
@@ -211,13 +221,14 @@ async def _run(
                     doors=[web.door],
                     world=world,
                     locked=lambda _: nullcontext(lock),
+                    choose_sandbox=origin.choose_sandbox,
                 )
                 async with trio.open_nursery() as tree:
                     gateway: RunningGateway = await tree.start(
                         partial(serve, setup, control=control, supervised_by=watched_by)
                     )
                     board = gateway.home.board
-                    services.start_soon(_notify_manager, predecessor, board, world, sockets)
+                    services.start_soon(_notify_manager, origin, board, world)
                     services.start_soon(_print_refusals, board)
                     _print_start(gateway, web, watched_by)
                     allowed_growth = partial(_allowed_growth, control, gateway.work.running)
@@ -229,15 +240,13 @@ async def _run(
     return gateway
 
 
-async def _notify_manager(
-    predecessor: Predecessor | None, board: StatusBoard, world: World, sockets: ListeningSockets
-) -> None:
+async def _notify_manager(origin: Origin, board: StatusBoard, world: World) -> None:
     """Tell the predecessor that this process serves, and keep the service manager informed when it has left:
     the manager listens to one process at a time."""
-    if predecessor is not None:
-        predecessor.tell(Serves(os.getpid()))
-        await predecessor.gone()
-    await notify_service_manager(board, os.environ, world, sockets.kept)
+    if origin.predecessor is not None:
+        origin.predecessor.tell(Serves(os.getpid()))
+        await origin.predecessor.gone()
+    await notify_service_manager(board, os.environ, world, origin.sockets.kept)
 
 
 def _arm_later(control: Control, arm: Callable[[float], None], seconds: float) -> None:

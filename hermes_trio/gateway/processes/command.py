@@ -8,7 +8,7 @@ output, and a proxy if it was granted hosts. This module may touch the table of 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,9 @@ from ...tools.sandbox.views import NOTHING, Grants, Room, login_directories
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
 from .egress_proxy import Reach, open_proxy, reach
+
+ChooseSandbox = Callable[[TerminalConfig], Available]
+"""Finds the sandbox of this machine, or the place where commands run; called in a thread."""
 
 log = Log(__name__)
 
@@ -171,7 +174,9 @@ class CommandRunner:
             await home.database.write(processes.end, process_id, process.exit_code, home.world.time())
 
 
-async def open_commands(home: Home, shutdown: Shutdown, guard: Guard | None) -> CommandRunner:
+async def open_commands(
+    home: Home, shutdown: Shutdown, guard: Guard | None, choose: ChooseSandbox = choose
+) -> CommandRunner:
     """Return the runner of a gateway's commands, after a look for the sandbox that this machine has. Raises
     `ConfigInvalid` if it has not the one that is configured."""
     work, available = work_directory(home.path, home.config.terminal), NO_SANDBOX

@@ -7,19 +7,20 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 import trio
 
 import hermes_trio
-from hermes_trio.base.pulse import Pulse
-from hermes_trio.host.home.home_lock import recorded_holder
+from hermes_trio.host.home.home_lock import locked_home, recorded_holder
+from hermes_trio.host.processes.process_identity import find
+from hermes_trio.host.service.successor import Successor, SuccessorFailed, started_successor
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.loopback_server import LoopbackServer
-from tests.live import Follower, Visits, succeeding
-from tests.machine import PATIENCE, configure, environment, hermes
+from tests.live import Follower, Manager, Visits, succeeding
+from tests.machine import HERMES, PATIENCE, configure, environment, hermes
 
 pytestmark = [
     pytest.mark.timeout(3600),
@@ -85,28 +86,38 @@ async def converse(platform: LoopbackServer, said: list[str], enough: trio.Event
             await enough.wait()
 
 
-@dataclass
-class Manager:
-    """The lines of the notifications that a service manager has received."""
+async def test_a_successor_notifies_the_manager_when_its_predecessor_has_left(tmp_path: Path) -> None:
+    """The manager listens to one process at a time. Here the test is the predecessor."""
+    home, manager = tmp_path / "home", Manager()
+    configure(home)
+    environ = environment(home, NOTIFY_SOCKET=str(tmp_path / "notify"))
+    successor: Successor | None = None
 
-    lines: list[str] = field(default_factory=list)
-    changed: Pulse = field(default_factory=Pulse)
+    async def hand_over() -> None:
+        nonlocal successor
+        async with started_successor([*HERMES, "run"], environ) as successor:
+            assert (await successor.ready()).version == hermes_trio.__version__
+            await successor.take_over(lock.descriptors, [listening.fileno()])
+            lock.hand_on()
+            address = "http://{}:{}".format(*listening.getsockname())
+            async with httpx.AsyncClient(timeout=PATIENCE) as client:
+                for _ in range(3):
+                    assert (await client.get(f"{address}/health")).status_code == 200
+            assert recorded_holder(home) == find(successor.pid)
+            assert manager.lines == []
+            raise SuccessorFailed("the test is over")
 
-    async def listen(self, address: Path, *, task_status: trio.TaskStatus[None]) -> None:
-        with trio.socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            await manager.bind(str(address))
-            task_status.started()
-            while True:
-                self.lines += (await manager.recv(4096)).decode().split("\n")
-                self.changed.set()
-
-    async def named_ready(self, times: int) -> list[str]:
-        """Wait for this many processes that are ready. Return their notifications, and which is the main
-        one."""
-        with trio.fail_after(PATIENCE):
-            while self.lines.count("READY=1") < times:
-                await self.changed.wait()
-        return [line for line in self.lines if line == "READY=1" or line.startswith("MAINPID=")]
+    async with trio.open_nursery() as services:
+        await services.start(manager.listen, tmp_path / "notify")
+        with (
+            socket.create_server(("127.0.0.1", 0)) as listening,
+            locked_home(home) as lock,
+            pytest.raises(SuccessorFailed, match="the test is over"),
+        ):
+            await hand_over()
+        services.cancel_scope.cancel()
+    assert successor is not None
+    assert find(successor.pid) is None
 
 
 async def test_a_running_turn_ends_first_or_is_resumed_by_the_successor_after_the_wait(

@@ -29,6 +29,8 @@ from hermes_trio.testing import Script
 from hermes_trio.testing.shown_chats import Shown
 from hermes_trio.tools.tool import Approval
 from tests.kill import audit
+from tests.live import succeeding
+from tests.machine import environment
 from tests.stage import Agent, no_guard
 
 GATEWAY = Path(__file__).parents[2] / "kill" / "gateway.py"
@@ -310,6 +312,28 @@ async def test_every_message_is_answered_once_although_the_gateway_is_killed(
     for chat, text in said:
         assert len(answers(telegram, chat, text)) <= 1
         assert not any(REPEATED in one for one in telegram.chat(chat).texts)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows passes no files on in this way")
+@pytest.mark.timeout(180)
+async def test_a_successor_polls_when_its_predecessor_has_stopped(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    environ = environment(home, XDG_STATE_HOME=str(tmp_path / "state"))
+    async with open_bot_api() as telegram:
+        (home / "config.yaml").write_text(CONFIG.format(token=telegram.token, base_url=telegram.base_url))
+        async with succeeding(home, environ) as gateway:
+            await telegram.says("one")
+            await telegram.until(lambda: telegram.chat("42").last == "You said: one")
+            successor = (await gateway.restart()).json()["successor"]
+            telegram.post("two")
+            await gateway.served_by(successor)
+            await telegram.until(lambda: telegram.chat("42").last == "You said: two")
+            await telegram.says("three")
+            await telegram.until(lambda: telegram.chat("42").last == "You said: three")
+    assert telegram.chat("42").texts == ["You said: one", "You said: two", "You said: three"]
+    # Of two that poll with one token, Telegram ends one.
+    assert "link lost" not in (home / "logs" / "gateway.log").read_text()
 
 
 @asynccontextmanager
