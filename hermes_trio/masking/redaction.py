@@ -169,13 +169,15 @@ def redactor(known: Iterable[str]) -> Redact:
 def redacted(redact: Redact, name: str, value: object) -> object:
     """Return a value of any type without secrets, so that it can be logged under a name. A value that is not
     plain becomes text."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): redacted(redact, str(key), inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [redacted(redact, name, inner) for inner in value]
-    return MASK if value and is_secret_field(name) else redact(str(value))
+    if not isinstance(value, str):  # most fields are text
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, Mapping):
+            return {str(key): redacted(redact, str(key), inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [redacted(redact, name, inner) for inner in value]
+    text = str(value)
+    return MASK if text and is_secret_field(name) else redact(text)
 
 
 def _spelled(secret: str) -> Iterable[str]:

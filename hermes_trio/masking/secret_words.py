@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 MASK = "***"
 NEXT_LINE = r"\r?\n(?:(?:[\w./~-]{1,120}:)?\d{1,9}[|:-])?"
@@ -49,6 +50,7 @@ def is_secret(key: str) -> bool:
     return _NAME.search(key) is not None
 
 
+@lru_cache(maxsize=1024)
 def is_secret_field(name: str) -> bool:
     """Return whether the value of a log field with this name is never shown. Unlike in a configuration,
     numbers of tokens and keys of sessions are logged."""
