@@ -66,10 +66,10 @@ def has_no_serious_trouble(page: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_has_no_accessibility_violations(people: People, scheme: str) -> None:
-    page = people.stranger(color_scheme=scheme)
+    page = people.stranger(color_scheme=scheme, reduced_motion="reduce")
     page.goto(people.gateway.address)
     has_no_serious_trouble(page)
-    page = people.somebody(color_scheme=scheme)
+    page = people.somebody(color_scheme=scheme, reduced_motion="reduce")
     has_no_serious_trouble(page)
     says(page, MARKDOWN)
     expect(page.locator(".markdown blockquote")).to_have_text("Quoted.")
@@ -161,7 +161,7 @@ def test_a_chosen_theme_is_kept(people: People) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_first_click_on_the_theme_button_changes_the_theme(people: People, scheme: Any) -> None:
-    page = people.somebody(color_scheme=scheme)
+    page = people.somebody(color_scheme=scheme, reduced_motion="reduce")
     colour = "getComputedStyle(document.body).backgroundColor"
     button = page.get_by_role("button", name="Change the theme")
     seen = [page.evaluate(colour)]
