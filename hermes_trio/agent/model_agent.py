@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import trio
 
@@ -33,9 +34,11 @@ from ..state.tables.session_entry import SessionEntry, Usage
 from ..state.tables.transcript import TranscriptRow
 from ..tools.all_tools import names_in, toolbox
 from ..tools.builtin.memory import snapshot
+from ..tools.builtin.skill import SKILL
 from ..tools.mcp.mcp_servers import open_servers
 from ..tools.memory_folder import memory_folder
 from ..tools.paths import files_of
+from ..tools.skill_folders import Skill, find_skills, skill_places
 from ..tools.tool import Tool
 from .agent_turn import AgentTurn
 from .conversation import Conversation
@@ -87,7 +90,9 @@ class Agent:
         if prompt is None:
             # Built once per session: a provider's cache needs the same beginning in every request.
             memory = snapshot(memory_folder(turn.home, turn.config, turn.entry.origin))
-            prompt = system_prompt(turn.home, turn.entry, turn.world.now(), memory, dialect=turn.dialect)
+            skills = await self._skills(turn)
+            now = turn.world.now()
+            prompt = system_prompt(turn.home, turn.entry, now, memory, skills, dialect=turn.dialect)
             await turn.database.write(sessions.set_prompt, turn.session_id, prompt)
         # Rows with the role `system` hold the instructions of the API client that opened the conversation.
         instructions = [row.content for row in turn.history if row.role == "system"]
@@ -112,6 +117,16 @@ class Agent:
                 return await answer(turn, conversation, toolset.tools, most=self.most)
             finally:
                 self.past.put(turn.session_id, conversation.past, conversation.past.size)
+
+    async def _skills(self, turn: AgentTurn) -> Sequence[Skill]:
+        """Return the skills that a new session knows."""
+        if not self.box.has(SKILL.name) or not any(map(Path.is_dir, skill_places(turn.home))):
+            return ()
+        find = partial(find_skills, turn.home, turn.sandbox)
+        found = await trio.to_thread.run_sync(find, abandon_on_cancel=True)
+        for refused in found.refused:
+            log.warning("skill not loaded", folder=str(refused.folder), why=refused.problem)
+        return tuple(found.skills.values())
 
     async def compress(
         self, entry: SessionEntry, rows: Sequence[TranscriptRow], database: Database, focus: str = ""

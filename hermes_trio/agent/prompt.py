@@ -1,4 +1,4 @@
-"""The system prompt: the identity of the agent, the place of the conversation, and the memory.
+"""The system prompt: the identity of the agent, the place of the conversation, the skills and the memory.
 
 It is built once per session and stored with it, so that every request has the same one, also after a restart:
 a provider's cache only holds a conversation while its beginning stays the same. Text that changes from turn
@@ -9,12 +9,14 @@ short.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 from ..base.messages import SessionSource
 from ..platform.contract import Dialect
 from ..state.tables.session_entry import SessionEntry
+from ..tools.skill_folders import Skill
 
 IDENTITY = "SOUL.md"
 """File in the home with the identity of the agent, written by the owner."""
@@ -34,15 +36,29 @@ _CONDUCT = (
 )
 
 
+_SKILLS = "Skills are the owner's instructions for kinds of work. Load the one that fits with `skill` first."
 _PLAIN = "What you write is shown as it is: use no Markdown but lists and code blocks."
 
 
 def system_prompt(
-    home: Path, entry: SessionEntry, now: datetime, memory: str = "", *, dialect: Dialect = "markdown"
+    home: Path,
+    entry: SessionEntry,
+    now: datetime,
+    memory: str = "",
+    skills: Iterable[Skill] = (),
+    *,
+    dialect: Dialect = "markdown",
 ) -> str:
     """Return the prompt of a session that begins now."""
-    parts = [_identity(home), _CONDUCT, _PLAIN if dialect == "plain" else "", _whereabouts(entry.origin)]
-    return "\n\n".join(part for part in (*parts, f"The session began on {now:%Y-%m-%d}.", memory) if part)
+    parts = [_identity(home), _CONDUCT, _PLAIN if dialect == "plain" else "", _listed(skills)]
+    parts += [_whereabouts(entry.origin), f"The session began on {now:%Y-%m-%d}.", memory]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _listed(skills: Iterable[Skill]) -> str:
+    """Return a line for each skill: its name, and its description as data."""
+    lines = [f"- {skill.name}: {json.dumps(skill.description, ensure_ascii=False)}" for skill in skills]
+    return "\n".join([_SKILLS, *lines]) if lines else ""
 
 
 def _identity(home: Path) -> str:

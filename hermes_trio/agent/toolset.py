@@ -61,6 +61,10 @@ class Toolbox:
             self._toolset = build_toolset(self._open_model, {**of_servers, **self._own}, self._disabled)
         return self._toolset
 
+    def has(self, name: str) -> bool:
+        """Return whether there is a tool of this program by this name, and it is not disabled."""
+        return name in self._own and name not in self._disabled
+
     def missing(self) -> list[str]:
         """Return the names of the MCP servers whose tools are not available yet. A name is returned only
         once, over all calls."""

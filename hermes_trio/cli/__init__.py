@@ -34,6 +34,7 @@ _COMMANDS = {
     "service": "Run the gateway as a service of systemd or launchd.",
     "doctor": "Look for problems, and print a remedy for each.",
     "schedule": "List reminders and repeated tasks, and change them.",
+    "skills": "List, print, add and check the agent's skills.",
     "sessions": "List, print, export or delete conversations.",
     "journal": "Print the run journals, and check them.",
     "logs": "Print the log of the gateway.",
@@ -45,7 +46,7 @@ _COMMANDS = {
     "config": "Print the configuration, and check it.",
     "completion": "Print the script that completes commands in a shell.",
 }
-_OF_A_HOME = ("sessions", "journal", "logs", "backup", "restore", "db", "import", "completion")
+_OF_A_HOME = ("skills", "sessions", "journal", "logs", "backup", "restore", "db", "import", "completion")
 """The commands in `home_commands`; all others are in `subcommands`."""
 
 

@@ -102,7 +102,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("code_execution", "harmless", "there is no tool execute_code"),
     Limit("browser", "harmless", "there are no browser tools"),
     Limit("computer_use", "harmless", "there is no tool computer_use"),
-    Limit("skills", "harmless", "skills are not loaded"),
+    Limit("skills", "harmless", "all skills in the two places for them are loaded"),
     Limit("cron", "harmless", "jobs do not run"),
     # Commands and files.
     Limit(

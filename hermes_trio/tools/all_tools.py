@@ -13,10 +13,11 @@ from .builtin.schedule import SCHEDULE
 from .builtin.search import SEARCH
 from .builtin.send_file import SEND_FILE
 from .builtin.session_search import SESSION_SEARCH
+from .builtin.skill import SKILL
 from .builtin.terminal import Terminal
 from .builtin.todo import TODO
-from .builtin.web_fetch import WebFetch
 from .tool import Tool, installed
+from .web.web_fetch import WebFetch
 
 TOOLSETS: Mapping[str, frozenset[str]] = {
     "terminal": frozenset({"terminal", "process"}),
@@ -24,6 +25,7 @@ TOOLSETS: Mapping[str, frozenset[str]] = {
     "web": frozenset({"web_fetch"}),
     "memory": frozenset({"memory"}),
     "todo": frozenset({"todo"}),
+    "skills": frozenset({"skill"}),
     "cronjob": frozenset({"schedule"}),
     "session_search": frozenset({"session_search"}),
     "clarify": frozenset({"clarify"}),
@@ -46,4 +48,4 @@ def names_in(toolsets: Iterable[str]) -> frozenset[str]:
     return frozenset(name for toolset in toolsets for name in TOOLSETS.get(toolset, ()))
 
 
-_OURS: tuple[Tool, ...] = (SEARCH, CLARIFY, TODO, SCHEDULE, SESSION_SEARCH, SEND_FILE)
+_OURS: tuple[Tool, ...] = (SEARCH, CLARIFY, TODO, SKILL, SCHEDULE, SESSION_SEARCH, SEND_FILE)

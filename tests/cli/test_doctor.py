@@ -140,6 +140,14 @@ def test_doctor_with_an_unknown_or_unconfigured_platform_is_a_problem(
     assert "there were no messages" not in result.stdout, "an unknown platform has no conversation"
 
 
+def test_a_folder_that_is_no_skill_is_a_warning(broken_home: BrokenHome) -> None:
+    folder = broken_home.home / "skills" / "tea"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("Boil water.")
+    [warning] = [one for one in broken_home.finding("warning") if "skill" in one]
+    assert warning.startswith(f"{folder} is no skill: SKILL.md has no head. Begin it with")
+
+
 def test_an_unknown_key_is_a_warning(broken_home: BrokenHome) -> None:
     (broken_home.home / "config.yaml").write_text(
         "agnt: {}\nplatforms: {loopback: {allow_from: all, port: 1}}\n"

@@ -188,7 +188,7 @@ def test_settings_people_and_notes_are_taken(stage: Stage, cli: Cli) -> None:
     assert "left     FIREWORKS_API_KEY in .env: no key of config.yaml uses it" in out
     assert "left     LINE_BOT_TOKEN in .env: no platform line is installed" in out
     assert "left     1 job of hermes-agent in cron/jobs.json does not run here" in out
-    assert "left     1 skill of hermes-agent" in out
+    assert "left     skills: `hermes-trio skills add FOLDER` copies one here" in out
     assert "left     the conversation '../evil'" in out
     for secret in (TOKEN, "sk-or-0123456789", "fw-0123456789", "xoxb-0123456789"):
         assert secret not in out

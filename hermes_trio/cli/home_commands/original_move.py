@@ -35,6 +35,7 @@ from ...state.rules.original_sessions import read_original
 from ...state.rules.original_transcripts import Moved, move_conversations, open_original
 from ...state.tables import pairing
 from ...state.tables.session_entry import parse_time
+from ...tools.skill_folders import FILE, skill_places
 from ..config_writer import with_values, with_variables
 
 DAY = 86400.0
@@ -93,6 +94,7 @@ def move(source: Path, home: Path, environ: Mapping[str, str], world: World, *, 
         db.execute("ROLLBACK" if dry else "COMMIT")
         try:
             _notes(move)
+            _skills(move)
             _write_configuration(move, variables, text, config, oldest)
         except OSError as error:
             raise home_error(home, error) from error
@@ -214,6 +216,17 @@ def _notes(move: _Move) -> None:
         if not move.dry:
             make_private_dir(target.parent)
             write_small(target, path.read_bytes())
+
+
+def _skills(move: _Move) -> None:
+    """Name what becomes of the skills: those in the usual home of the original are read where they are."""
+    folder = move.source / "skills"
+    if next(folder.rglob(FILE), None) is None:
+        return
+    if folder.resolve() in (place.resolve() for place in skill_places(move.home)):
+        move.note("here", "skills", "they are read where they are")
+    else:
+        move.note("left", "skills", "`hermes-trio skills add FOLDER` copies one here")
 
 
 def _files(source: Path) -> Iterator[Path]:

@@ -23,6 +23,7 @@ import trio
 
 from ... import __version__
 from ...base.errors import ConfigInvalid, GatewayError
+from ...base.plural import counted
 from ...config.config_file import Loaded, home_directory, load_config
 from ...config.database_section import DatabaseConfig
 from ...config.schema import PlatformConfig
@@ -46,6 +47,7 @@ from ...platform.doctor_checks import Finding, Level
 from ...state.rules.original_home import unused
 from ...state.tables import inbox, meta, outbox
 from ...state.tables.approvals import ALWAYS
+from ...tools.skill_folders import find_skills
 from ..database_check import database_findings
 from ..home_reader import open_for_reading
 from ..probes import ask_model, ask_servers
@@ -245,6 +247,15 @@ def original(installation: Installation) -> Iterator[Finding]:
     yield from unused(installation.home) or [Finding("ok", "no files of hermes-agent in the home are unused")]
 
 
+def skills(installation: Installation) -> Iterator[Finding]:
+    """Check the skills."""
+    found = find_skills(installation.home)
+    for refused in found.refused:
+        yield Finding("warning", f"{refused.folder} is no skill: {refused.problem}", refused.remedy)
+    names = f": {', '.join(found.skills)}" if found.skills else ""
+    yield Finding("ok", f"{counted(len(found.skills), 'skill')}{names}")
+
+
 def disk(installation: Installation) -> Iterator[Finding]:
     """Check the free space on the disk of the home."""
     place = next(path for path in (installation.home, *installation.home.parents) if path.exists())
@@ -352,6 +363,7 @@ CHECKS: Sequence[Check] = (
     sandbox,
     directory,
     original,
+    skills,
     disk,
     database,
     allowed,

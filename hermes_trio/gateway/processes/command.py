@@ -30,6 +30,7 @@ from ...tools.paths import files_of
 from ...tools.sandbox.available import NO_SANDBOX, Available, choose, directory_there
 from ...tools.sandbox.session_sandbox import SessionSandbox
 from ...tools.sandbox.views import NOTHING, Grants, Room, login_directories
+from ...tools.skill_folders import skill_places
 from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
 from .egress_proxy import Reach, open_proxy, reach
@@ -75,7 +76,7 @@ class CommandRunner:
             work=self.work,
             scratch=scratch_of(home, session_id),
             files=files_of(home, session_id),
-            readable=tuple(Path(one).expanduser() for one in terminal.readable),
+            readable=(*skill_places(home), *(Path(one).expanduser() for one in terminal.readable)),
             writable=tuple(Path(one).expanduser() for one in terminal.writable),
         )
         return SessionSandbox(self.available.kind, room, self.available.remote)

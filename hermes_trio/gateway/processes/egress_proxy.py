@@ -26,7 +26,8 @@ import trio
 from ...host.loop.scoped_task import beside
 from ...host.processes.peers import is_on_this_machine
 from ...log import Log
-from ...tools.builtin.addresses import (
+from ...tools.sandbox.granted_hosts import Host
+from ...tools.web.addresses import (
     AddressRefused,
     HostUnknown,
     Lookup,
@@ -36,7 +37,6 @@ from ...tools.builtin.addresses import (
     look_up,
     public_addresses,
 )
-from ...tools.sandbox.granted_hosts import Host
 from .proxy_requests import ProxyRequest, not_granted, proxy_request, refusal
 
 MOST_CONNECTIONS = 32

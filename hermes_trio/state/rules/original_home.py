@@ -11,7 +11,6 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +115,6 @@ def _jobs(home: Path) -> Iterator[Finding]:
 
 
 def _files(home: Path) -> Iterator[Finding]:
-    skills = sum(1 for _ in islice((home / "skills").rglob("SKILL.md"), MOST))
-    if skills:
-        is_not = "is not" if skills == 1 else "are not"
-        yield Finding("warning", f"{counted(skills, 'skill')} of hermes-agent in skills {is_not} loaded")
     for name, what in (
         ("hooks", "hooks"),
         ("plugins", "plugins"),

@@ -47,8 +47,6 @@ def an_original(home: Path) -> None:
     }.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(json.dumps(content))
-    (home / "skills/notes/deep").mkdir(parents=True)
-    (home / "skills/notes/deep/SKILL.md").write_text("# A skill")
     (home / "hooks").mkdir()
     (home / ".env").write_text(
         f"TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_ALLOWED_USERS=42,43\nHERMES_YOLO_MODE=1\nDISCORD_BOT_TOKEN=\n"
@@ -62,7 +60,6 @@ WHAT = [
     "TELEGRAM_ALLOWED_USERS, TELEGRAM_BOT_TOKEN in .env are not used",
     "HERMES_YOLO_MODE in .env is not used",
     "1 job of hermes-agent in cron/jobs.json does not run here",
-    "1 skill of hermes-agent in skills is not loaded",
     "the logins of hermes-agent in auth.json are not used",
 ]
 

@@ -14,8 +14,8 @@ from typing import Any
 import trio
 
 from hermes_trio.gateway.facade import RunningGateway
-from hermes_trio.tools.builtin.addresses import HostUnknown
 from hermes_trio.tools.sandbox.granted_hosts import Host
+from hermes_trio.tools.web.addresses import HostUnknown
 
 
 @dataclass

@@ -26,8 +26,8 @@ from hermes_trio.gateway.processes.egress_proxy import (
     reach,
 )
 from hermes_trio.gateway.processes.proxy_requests import proxy_request
-from hermes_trio.tools.builtin.addresses import AddressRefused, HostUnknown
 from hermes_trio.tools.sandbox.granted_hosts import Host, host_of
+from hermes_trio.tools.web.addresses import AddressRefused, HostUnknown
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes are Linux's")
 

@@ -10,8 +10,8 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_trio.tools.builtin.html_to_text import CHECKED_EVERY, LONGEST_QUOTE, MOST_TOKENS, readable
-from hermes_trio.tools.builtin.http_fetch import LARGEST_BODY
+from hermes_trio.tools.web.html_to_text import CHECKED_EVERY, LONGEST_QUOTE, MOST_TOKENS, readable
+from hermes_trio.tools.web.http_fetch import LARGEST_BODY
 
 PAGE = """<!DOCTYPE html><html><head><title>News &amp; more</title><style>p > a {color: red}</style>
 <script>if (a < b) document.write("<p>not this</p>")</script></head>

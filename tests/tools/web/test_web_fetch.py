@@ -18,9 +18,9 @@ import trio
 
 from hermes_trio.base.tls import httpx
 from hermes_trio.config.schema import GatewayConfig, ModelConfig
-from hermes_trio.tools.builtin.http_fetch import LARGEST_BODY, Fetcher
-from hermes_trio.tools.builtin.web_fetch import LONGEST_PAGE, WebFetch
 from hermes_trio.tools.tool import ToolFailed
+from hermes_trio.tools.web.http_fetch import LARGEST_BODY, Fetcher
+from hermes_trio.tools.web.web_fetch import LONGEST_PAGE, WebFetch
 from tests.tools.desk import Desk, desk_in
 
 CERTIFICATE = Path(__file__).with_name("certificate.pem")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from hermes_trio.tools.builtin.addresses import LOOKUP_SECONDS, AddressRefused, is_public, public_addresses
+from hermes_trio.tools.web.addresses import LOOKUP_SECONDS, AddressRefused, is_public, public_addresses
 
 INSIDE = [
     "127.0.0.1", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254", "100.64.0.1",
