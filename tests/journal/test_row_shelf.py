@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -111,3 +112,14 @@ async def test_a_lost_connection_loses_and_doubles_no_event(
         reading = await journals.read("s1", "run-1")
         assert [one.payload["delta"] for one in reading.records] == ["0", "1", "2", "3"]
         assert reading.complete
+
+
+def test_a_run_is_opened_while_others_are_read(shelf_of_life: MakeShelf) -> None:
+    """The thread that writes the journals and the one that reads them share a connection."""
+    shelf = shelf_of_life("one")
+
+    def opened(number: int) -> int:
+        return shelf.open_run("s1", f"run-{number}").last_seq
+
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(opened, range(400), timeout=30)) == {0}

@@ -246,23 +246,25 @@ class PostgresRows:
 
 
 class KeptConnection:
-    """A connection that is opened when it is first used, and again when it was lost."""
+    """A connection that is opened when it is first used, and again when it was lost. Several threads may use
+    it, one after the other."""
 
     def __init__(self, server: Server, name: str, **settings: str) -> None:
         self._server, self._name, self._settings = server, name, settings
-        self._ends = threading.Event()
+        self._ends, self._lock = threading.Event(), threading.Lock()
         self._connection: PostgresConnection | None = None
 
     def perform(self, job: Callable[[PostgresConnection], T]) -> T:
         """Return the result of a job. It is performed a second time if the connection was lost in it."""
-        connection = self._connection
-        if connection is not None and not connection.is_lost:
-            try:
-                return _performed(connection, job)
-            except psycopg.OperationalError:
-                if not connection.is_lost:
-                    raise
-        return _performed(self._opened(), job)
+        with self._lock:
+            connection = self._connection
+            if connection is not None and not connection.is_lost:
+                try:
+                    return _performed(connection, job)
+                except psycopg.OperationalError:
+                    if not connection.is_lost:
+                        raise
+            return _performed(self._opened(), job)
 
     def interrupt(self) -> None:
         """Wait for no server any more, and interrupt the running statement."""
