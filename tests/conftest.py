@@ -71,6 +71,7 @@ REAL = (
     "tests/platforms/slack/test_other_client.py",
     "tests/platforms/matrix/test_synapse.py",
     "tests/platforms/test_laws.py",
+    "tests/platforms/xmpp/test_own_process.py",
     "tests/platforms/test_steps.py",
     "tests/testing/test_laws_matrix.py",
     "tests/embed/",

@@ -11,6 +11,7 @@ from hermes_platforms.irc.irc_link import TRAITS as IRC
 from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
 from hermes_platforms.slack.slack_link import TRAITS as SLACK
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
+from hermes_platforms.xmpp.xmpp_link import TRAITS as XMPP
 from hermes_trio.testing.laws import matrix
 
 
@@ -24,8 +25,9 @@ def laws() -> Iterator[str]:
     )
     yield (
         "`python -m hermes_trio.testing.laws tests/platforms/test_laws.py` runs them and prints this table "
-        "with the outcomes of that run, for each platform and each way to connect. For an adapter of your "
-        "own, name [your test module](adapter.md#the-laws).\n"
+        "with the outcomes of that run, for each platform and each way to connect; that of XMPP only with "
+        "`HERMES_TEST_TRIO_ASYNCIO=1`, because its library changes asyncio for the whole process. For an "
+        "adapter of your own, name [your test module](adapter.md#the-laws).\n"
     )
     shown = {
         "Telegram": replace(TELEGRAM, reacts=True),
@@ -34,6 +36,7 @@ def laws() -> Iterator[str]:
         "Slack": replace(SLACK, reacts=True),
         "Email": EMAIL,
         "IRC": IRC,
+        "XMPP": XMPP,
     }
     yield from matrix.table({name: matrix.promised(traits) for name, traits in shown.items()})
     yield ""

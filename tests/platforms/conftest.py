@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -27,6 +28,8 @@ from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.webhook import Webhook
+from hermes_platforms.xmpp.adapter import XmppAdapter
+from hermes_platforms.xmpp.testing import open_xmpp_server
 from hermes_trio.platform import FOR_EVER, Adapter, Traits
 from hermes_trio.testing import LoopbackAdapter, MemoryPlatform, open_loopback
 from hermes_trio.testing.laws.subject import Platform
@@ -44,6 +47,8 @@ ALL_TRAITS = Traits(
     drafts=True,
     reacts=True,
 )
+NEEDS_TRIO_ASYNCIO = "HERMES_TEST_TRIO_ASYNCIO"
+"""The variable of the process that may load trio-asyncio, which changes asyncio for a whole process."""
 PATIENCE = 45.0
 """Seconds for a test on the real clock, on a busy machine."""
 
@@ -79,10 +84,13 @@ def bot(telegram: BotApi) -> TelegramAdapter:
         "email",
         "irc",
         "irc-old",
+        "xmpp",
     ]
 )
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
     anew: Callable[[], Adapter]
+    if request.param == "xmpp" and NEEDS_TRIO_ASYNCIO not in os.environ:
+        pytest.skip("in a process of its own, of tests/platforms/xmpp/test_own_process.py")
     with trio.fail_after(PATIENCE):
         if request.param == "memory":
             memory = MemoryPlatform(traits=replace(ALL_TRAITS, fetches=True))
@@ -116,6 +124,10 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
             async with open_mail_server() as mail:
                 anew = partial(EmailAdapter, mail.settings)
                 yield Platform(anew(), mail, anew)
+        elif request.param == "xmpp":
+            async with open_xmpp_server() as xmpp:
+                anew = partial(XmppAdapter, xmpp.settings)
+                yield Platform(anew(), xmpp, anew)
         elif request.param.startswith("irc"):
             async with open_irc_server(caps=MODERN if request.param == "irc" else OLD) as network:
                 anew = partial(IrcAdapter, network.settings)

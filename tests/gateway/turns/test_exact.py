@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import groupby
+from xml.etree.ElementTree import fromstring, tostring
 
 import msgspec
 import pytest
@@ -29,6 +30,8 @@ from hermes_platforms.slack.testing.slack_methods import read_exact
 from hermes_platforms.telegram.formatting import to_markdown_v2
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
 from hermes_platforms.telegram.testing.bot_api_entities import parse_markdown_v2, utf16_length
+from hermes_platforms.xmpp.stanzas import CLIENT, UNSTYLED, message_of
+from hermes_platforms.xmpp.xmpp_link import TRAITS as XMPP
 from hermes_trio.base.events import ApprovalRequest
 from hermes_trio.cli.terminal.conversation import QUOTED as IN_TERMINAL
 from hermes_trio.cli.terminal.conversation import approval_text
@@ -44,7 +47,7 @@ from hermes_trio.gateway.outbound.exact_text import (
 )
 from hermes_trio.gateway.outbound.rows import Part
 from hermes_trio.gateway.turn.open_question import OpenQuestion, request_event
-from hermes_trio.platform.contract import Refused, Traits
+from hermes_trio.platform.contract import Outgoing, Refused, Traits
 from hermes_trio.tools.tool import Approval, NotShown
 
 CODE_POINT = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
@@ -172,6 +175,16 @@ def plain_shows(part: Part) -> list[str]:
     return ["\n".join(line.removeprefix(QUOTED) for line in one.split("\n")) for one in shown]
 
 
+def xmpp_shows(part: Part) -> list[str]:
+    """Return the preformatted stretches of the stanza as a program reads it, in which nothing is markup."""
+    message = Outgoing(chat_id="ann@people.test", text=part.text, key="k", preformatted=part.preformatted)
+    stanza = message_of(message, "hermes@home.test", is_room=False)
+    read = fromstring(tostring(stanza))  # noqa: S314 - it is ours
+    assert read.findtext(f"{CLIENT}body") == part.text
+    assert read.find(UNSTYLED) is not None
+    return plain_shows(part)
+
+
 Shows = Callable[[Part], list[str]]
 PLATFORMS: dict[str, tuple[Traits, Shows]] = {
     "telegram": (TELEGRAM, telegram_shows),
@@ -179,6 +192,7 @@ PLATFORMS: dict[str, tuple[Traits, Shows]] = {
     "matrix": (MATRIX, matrix_shows),
     "slack": (SLACK, slack_shows),
     "irc": (IRC, irc_shows),
+    "xmpp": (XMPP, xmpp_shows),
 }
 """What each platform with markup shows of a message, read by other code than that which wrote it."""
 
