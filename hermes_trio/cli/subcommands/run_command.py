@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -29,7 +30,12 @@ from ...gateway.ending.endings_table import (
     consequences,
     supervisor,
 )
-from ...gateway.ending.triggers import obey_signals, run_planned_stop_watcher, watch_drain_request
+from ...gateway.ending.triggers import (
+    obey_signals,
+    run_planned_stop_watcher,
+    signals_we_know,
+    watch_drain_request,
+)
 from ...gateway.facade import RunningGateway
 from ...gateway.links.adapters import find_adapters
 from ...gateway.outbound.texts import database_damaged
@@ -116,6 +122,9 @@ def _origin_of_successor(sockets: ListeningSockets, predecessor: Predecessor) ->
     except GatewayError as error:
         predecessor.tell(Ready(problem=str(error)))
         raise
+    # From now on a signal waits until this process can obey it. Its default action would look like a failure
+    # of the successor, and the predecessor would go on although somebody has stopped the gateway.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals_we_know())
     predecessor.tell(Ready(__version__, tuple(step.name for step in shipped_steps())))
     handed = predecessor.receive()
     if handed is None:
@@ -198,6 +207,8 @@ async def _run(
     with waits_noted() as waits:
         async with trio.open_nursery() as services:
             await services.start(obey_signals, control, home, me, world, grace)
+            if origin.predecessor is not None:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, signals_we_know())
             services.start_soon(run_planned_stop_watcher, control, home, me, world, grace)
             await services.start(watch_drain_request, control, home, world)
             await services.start(write_tree_on_signal, home, world, waits)

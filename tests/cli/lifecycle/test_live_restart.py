@@ -3,10 +3,12 @@ client is refused, no turn is cut, and a successor that fails changes nothing.""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
@@ -14,7 +16,8 @@ import pytest
 import trio
 
 import hermes_trio
-from hermes_trio.host.home.home_lock import locked_home, recorded_holder
+from hermes_trio.host.home.home_lock import HomeLock, locked_home, recorded_holder
+from hermes_trio.host.home.state_file import read_status
 from hermes_trio.host.processes.process_identity import find
 from hermes_trio.host.service.successor import Successor, SuccessorFailed, started_successor
 from hermes_trio.testing import open_loopback
@@ -86,38 +89,68 @@ async def converse(platform: LoopbackServer, said: list[str], enough: trio.Event
             await enough.wait()
 
 
-async def test_a_successor_notifies_the_manager_when_its_predecessor_has_left(tmp_path: Path) -> None:
-    """The manager listens to one process at a time. Here the test is the predecessor."""
-    home, manager = tmp_path / "home", Manager()
-    configure(home)
-    environ = environment(home, NOTIFY_SOCKET=str(tmp_path / "notify"))
-    successor: Successor | None = None
+Then = Callable[[Successor, HomeLock], Awaitable[None]]
+
+
+async def be_predecessor(home: Path, environ: dict[str, str], then: Then) -> None:
+    """Hand a home over to a real gateway, which is killed after `then`."""
 
     async def hand_over() -> None:
-        nonlocal successor
         async with started_successor([*HERMES, "run"], environ) as successor:
             assert (await successor.ready()).version == hermes_trio.__version__
-            await successor.take_over(lock.descriptors, [listening.fileno()])
-            lock.hand_on()
-            address = "http://{}:{}".format(*listening.getsockname())
-            async with httpx.AsyncClient(timeout=PATIENCE) as client:
-                for _ in range(3):
-                    assert (await client.get(f"{address}/health")).status_code == 200
-            assert recorded_holder(home) == find(successor.pid)
-            assert manager.lines == []
+            await then(successor, lock)
             raise SuccessorFailed("the test is over")
+
+    with locked_home(home) as lock, pytest.raises(SuccessorFailed, match="the test is over"):
+        await hand_over()
+
+
+async def test_a_successor_notifies_the_manager_when_its_predecessor_has_left(tmp_path: Path) -> None:
+    """The manager listens to one process at a time."""
+    home, manager = tmp_path / "home", Manager()
+    configure(home)
+
+    async def visit(successor: Successor, lock: HomeLock) -> None:
+        await successor.take_over(lock.descriptors, [listening.fileno()])
+        lock.hand_on()
+        async with httpx.AsyncClient(timeout=PATIENCE) as client:
+            for _ in range(3):
+                health = "http://{}:{}/health".format(*listening.getsockname())
+                assert (await client.get(health)).status_code == 200
+        assert recorded_holder(home) == find(successor.pid)
+        assert manager.lines == []
 
     async with trio.open_nursery() as services:
         await services.start(manager.listen, tmp_path / "notify")
-        with (
-            socket.create_server(("127.0.0.1", 0)) as listening,
-            locked_home(home) as lock,
-            pytest.raises(SuccessorFailed, match="the test is over"),
-        ):
-            await hand_over()
+        environ = environment(home, NOTIFY_SOCKET=str(tmp_path / "notify"))
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            await be_predecessor(home, environ, visit)
         services.cancel_scope.cancel()
-    assert successor is not None
-    assert find(successor.pid) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "cause"), [(signal.SIGINT, "planned"), (signal.SIGTERM, "signal")], ids=["INT", "TERM"]
+)
+async def test_a_signal_that_comes_while_a_successor_takes_over_stops_the_gateway(
+    tmp_path: Path, number: signal.Signals, cause: str
+) -> None:
+    """A successor that the signal ends at once would be taken for one that has failed."""
+    home = tmp_path / "home"
+    configure(home)
+
+    async def stop(successor: Successor, lock: HomeLock) -> None:
+        os.kill(successor.pid, number)
+        await successor.take_over(lock.descriptors, [listening.fileno()])
+        lock.hand_on()
+        with trio.fail_after(PATIENCE):
+            while True:
+                status = read_status(home)
+                if status is not None and status.exit_reason == cause:
+                    return
+                await trio.sleep(0.02)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        await be_predecessor(home, environment(home), stop)
 
 
 async def test_a_running_turn_ends_first_or_is_resumed_by_the_successor_after_the_wait(
@@ -213,7 +246,8 @@ async def test_a_mistake_in_the_configuration_is_found_before_anything_ends(tmp_
         before = await gateway.first.up()
         (home / "config.yaml").write_text("web: {port: many}\n")
         answer = await gateway.restart()
-        assert await gateway.first.up() == before
+        after = await gateway.first.up()
+    assert (after.pid, after.instance) == (before.pid, before.instance)
     assert answer.status_code == 409
     assert "web.port" in answer.json()["error"]["message"]
 
