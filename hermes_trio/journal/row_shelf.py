@@ -5,12 +5,14 @@ event, so a second writer of a run is refused when it writes. A gateway whose li
 
 The server does not flush a batch to its disk before it answers, unless the run ends with it: like a file that
 is not synced it survives a killed gateway, and a crash of the server may take the last moment. It never takes
-more than the end of a turn, which the server writes after it.
+more than the end of a turn, which the server writes after it. A gateway that outlives the server writes the
+last batches of its runs again, so that no run has a hole.
 """
 
 from __future__ import annotations
 
 import io
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -20,11 +22,14 @@ from ..base.errors import JournalBusy, JournalError, JournalUnwritable, StoreErr
 from ..base.ids import path_safe_id
 from ..base.world import World
 from ..log import Log
-from ..state.postgres.connection import KeptConnection, PostgresConnection, Server
+from ..state.postgres.connection import KeptConnection, PostgresConnection, PostgresRows, Server
 from ..state.postgres.server_errors import as_store_error
 from .reader import Reading, read_lines
 
 T = TypeVar("T")
+
+FLUSHED_AFTER = 30.0
+"""Seconds after which the server has flushed a batch: three times its longest `wal_writer_delay`."""
 
 # The setting is that of this transaction.
 _INSERT = (
@@ -116,13 +121,20 @@ class RowRun:
         self.ended = reading.terminal is not None
         self.closed = False
         self._first, self._unwritten, self._unsynced = self.last_seq + 1, b"", False
+        self._unflushed = deque[tuple[int, bytes, float]]()
+        """Batches that a crash of the server may take, with the time of each."""
+        self._last_used: PostgresConnection | None = None
 
     def write(self, lines: bytes, *, sync: bool) -> None:
         self._unwritten += lines
         self._unsynced |= sync
         if not self._unwritten:
             return
+        now = self._shelf.world.time()
+        while self._unflushed and self._unflushed[0][2] < now - FLUSHED_AFTER:
+            self._unflushed.popleft()
         self._shelf.write(self.run_id, self._insert)
+        self._unflushed.append((self._first, self._unwritten, now))
         self._first += self._unwritten.count(b"\n")
         self._unwritten, self._unsynced = b"", False
 
@@ -139,12 +151,13 @@ class RowRun:
             log.error("end of a run journal not written", error=str(error))
 
     def _insert(self, db: PostgresConnection) -> None:
-        shelf, key = self._shelf, (self.run_id, self._first)
-        flushed = "on" if self._unsynced else "off"
-        row = (*key, self.session_id, self._unwritten, shelf.world.time(), shelf.life, flushed)
-        inserted = db.execute(_INSERT, row)
-        if inserted.rowcount:
+        if db is not self._last_used:  # the former one was lost, perhaps because the server crashed
+            for first, lines, _ in self._unflushed:
+                self._insert_row(db, first, lines)
+        self._last_used = db
+        if self._insert_row(db, self._first, self._unwritten).rowcount:
             return
+        key = self.run_id, self._first
         # It is there already if the answer was lost and this is the second attempt.
         there = db.execute("SELECT lines FROM journal WHERE run_id = ? AND first_seq = ?", key).fetchone()
         if there is None:
@@ -152,3 +165,8 @@ class RowRun:
             raise JournalUnwritable(self.run_id, problem, "The gateway ends; start it again.")
         if bytes(there[0]) != self._unwritten:
             raise JournalBusy(self.run_id, "another writer has it", "Close the program that writes this run.")
+
+    def _insert_row(self, db: PostgresConnection, first: int, lines: bytes) -> PostgresRows:
+        shelf, flushed = self._shelf, "on" if self._unsynced else "off"
+        row = (self.run_id, first, self.session_id, lines, shelf.world.time(), shelf.life, flushed)
+        return db.execute(_INSERT, row)

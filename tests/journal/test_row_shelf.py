@@ -123,3 +123,20 @@ def test_a_run_is_opened_while_others_are_read(shelf_of_life: MakeShelf) -> None
 
     with ThreadPoolExecutor(4) as threads:
         assert set(threads.map(opened, range(400), timeout=30)) == {0}
+
+
+async def test_a_run_that_outlives_a_crash_of_the_server_has_no_hole(
+    shelf_of_life: MakeShelf, world: World, server: PostgresServer, schema: str
+) -> None:
+    """A commit that is not flushed may be lost. The row is deleted here, as such a crash leaves it."""
+    shelf = shelf_of_life("one")
+    async with open_journals(NOWHERE, world, worker=inline_worker, shelf=shelf) as journals:
+        with await journals.open_run("s1", "run-1") as run:
+            await run.append(MessageDelta("Hel"))
+            server.stop("immediate")
+            server.start()
+            server.execute(f"DELETE FROM {schema}.journal")  # noqa: S608
+            await run.append(MessageDelta("lo"))
+            await run.append(RunCompleted("Hello"))
+    reading = shelf_of_life("two").read("s1", "run-1")
+    assert ([one.seq for one in reading.records], reading.complete) == ([1, 2, 3], True)
