@@ -1,18 +1,21 @@
-"""Audit of the home of a gateway that was killed many times, with only SQL and the journal reader."""
+"""Audit of the store of gateways that were killed many times, with only SQL and the journal reader."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hermes_trio.journal.reader import read_run
+from hermes_trio.journal.reader import Reading, read_run
 from hermes_trio.state.db.engine import Db
 
 Rows = list[tuple[Any, ...]]
+ReadRun = Callable[[str, str], Reading]
+"""Reads the journal of a run of a session."""
 
 # The turns of each message in order: the one that took it, and the ones that resumed that turn.
 _CHAINS = """
@@ -55,12 +58,17 @@ def left_alone(home: Path) -> set[str]:
     """Return the messages that are not run again automatically, because the turn that resumed them was cut
     before it had shown anything."""
     with database_of(home) as db:
-        return {
-            said
-            for said, turns in _chains(db).items()
-            if "answered" not in [outcome for _, outcome, *_ in turns]
-            if turns[-1][2] is not None and not _deltas(home, turns[-1])
-        }
+        return alone_in(db, partial(read_run, home / "journal"))
+
+
+def alone_in(db: Db, read: ReadRun) -> set[str]:
+    """Return the messages that are `left_alone` in a store."""
+    return {
+        said
+        for said, turns in _chains(db).items()
+        if "answered" not in [outcome for _, outcome, *_ in turns]
+        if turns[-1][2] is not None and not _deltas(read, turns[-1])
+    }
 
 
 def told_of_results(home: Path) -> dict[str, str]:
@@ -78,13 +86,18 @@ def check(home: Path, witness: Path, said: set[str]) -> None:
     """Assert that the database and the journals are consistent, and that nothing is open."""
     with database_of(home) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert db.execute("SELECT state, count(*) FROM inbox GROUP BY 1").fetchall() == [("done", len(said))]
-        states = dict(db.execute("SELECT state, count(*) FROM outbox WHERE NOT streamed GROUP BY 1"))
-        assert set(states) == {"sent"}
-        _check_turns(db)
-        _check_chains(home, db, said)
+        check_rows(db, partial(read_run, home / "journal"), said)
         _check_witness(db, witness)
-        _check_journals(home, db)
+
+
+def check_rows(db: Db, read: ReadRun, said: set[str]) -> None:
+    """Assert that a store and the journals are consistent, and that nothing is open."""
+    assert db.execute("SELECT state, count(*) FROM inbox GROUP BY 1").fetchall() == [("done", len(said))]
+    states = dict(db.execute("SELECT state, count(*) FROM outbox WHERE NOT streamed GROUP BY 1"))
+    assert set(states) == {"sent"}
+    _check_turns(db)
+    _check_chains(read, db, said)
+    _check_journals(read, db)
 
 
 def _check_turns(db: Db) -> None:
@@ -97,13 +110,13 @@ def _check_turns(db: Db) -> None:
     assert set(resumed) <= {("cut", 1)}, "only cut turns are resumed, each once"
 
 
-def _check_chains(home: Path, db: Db, said: set[str]) -> None:
+def _check_chains(read: ReadRun, db: Db, said: set[str]) -> None:
     chains = _chains(db)
     assert set(chains) == said
-    alone = left_alone(home)
+    alone = alone_in(db, read)
     told = {key for (key,) in db.execute("SELECT delivery_key FROM outbox")}
     marked = {
-        session_id for (session_id,) in db.execute("SELECT session_id FROM sessions WHERE mark NOT NULL")
+        session_id for (session_id,) in db.execute("SELECT session_id FROM sessions WHERE mark IS NOT NULL")
     }
     # What is left alone keeps its mark for the next message of its person, who may have said nothing more.
     unfinished = {chains[text][-1][3] for text in alone & said}
@@ -129,10 +142,10 @@ def _check_witness(db: Db, witness: Path) -> None:
         assert set(outcomes[:-1]) <= {"cut"}, f"{text}: {outcomes}: an answered message never runs again"
 
 
-def _check_journals(home: Path, db: Db) -> None:
+def _check_journals(read: ReadRun, db: Db) -> None:
     for session_id, run_id, outcome in db.execute("SELECT session_id, run_id, outcome FROM turns"):
-        reading = read_run(home / "journal", session_id, run_id)
-        assert reading.complete
+        reading = read(session_id, run_id)
+        assert reading.complete, (run_id, reading.damage, [record.seq for record in reading.records])
         # A kill may stop a write at a page boundary: half a record, which was shown to nobody.
         assert reading.torn == 0 or reading.terminal is None
         if reading.terminal is not None:
@@ -146,7 +159,7 @@ def _chains(db: Db) -> dict[str, Rows]:
     return chains
 
 
-def _deltas(home: Path, turn: tuple[Any, ...]) -> int:
+def _deltas(read: ReadRun, turn: tuple[Any, ...]) -> int:
     *_, session_id, run_id = turn
-    records = read_run(home / "journal", session_id, run_id).records
+    records = read(session_id, run_id).records
     return sum(record.event == "message.delta" for record in records)
