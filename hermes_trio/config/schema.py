@@ -219,7 +219,7 @@ class ApprovalsConfig(Section, frozen=True):
     ] = "ask"
     timeout: Annotated[
         Seconds, Meta(description="Seconds to wait for the person; without an answer the command is denied.")
-    ] = 60
+    ] = 300
 
 
 class JournalConfig(Section, frozen=True):

@@ -59,7 +59,7 @@ CONTRACT = {
         "docker": {"container": None, "program": "docker"},
         "ssh": {"host": None},
     },
-    "approvals": {"mode": "ask", "timeout": 60},
+    "approvals": {"mode": "ask", "timeout": 300},
     "mcp_servers": {},
     "database": {"url": None, "schema": "hermes_trio", "node": None, "lease": 30},
     "journal": {"fsync": "terminal-only"},

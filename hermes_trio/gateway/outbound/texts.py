@@ -72,6 +72,12 @@ def cannot_be_shown(why: str) -> str:
     return f"⚠ I need your approval, but cannot show the request here exactly: {why}. It was not done."
 
 
+def approval_expired(seconds: float) -> str:
+    return (
+        f"⌛ No answer came in {duration(seconds)}, so it was not done. Ask for it again to be asked again."
+    )
+
+
 def worked(seconds: float) -> str:
     return f"⏳ Worked for {duration(seconds)}."
 

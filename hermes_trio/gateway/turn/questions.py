@@ -75,6 +75,8 @@ class Asker:
         await self._wait(question, event, Chat.of(source), within)
         answer = question.answer or await home.database.write(close_question, question.id, home.world.time())
         self.chats.lane(Chat.of(source)).deliver()
+        if answer is None and kind == "approval":
+            self.turn.mention(texts.approval_expired(within))
         await self.turn.emit(RequestClosed(question.id, answer))
         return answer
 
