@@ -37,7 +37,7 @@ class Successions:
 
     async def restart(self, **more: float) -> httpx.Response:
         """Request a live restart. The answer comes when the successor is ready, or has failed."""
-        body = {"live": True, **more}
+        body = {"live": True, "ready_within": PATIENCE, **more}
         async with httpx.AsyncClient(timeout=PATIENCE, headers=self.key) as client:
             return await client.post(f"{self.address}/api/admin/restart", json=body)
 

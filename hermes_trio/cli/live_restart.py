@@ -23,7 +23,7 @@ import trio
 
 from ..gateway.ending.endings_table import Cause, Ending, Supervisor
 from ..gateway.facade import RunningGateway
-from ..gateway.operations.gateway_actions import NotLive
+from ..gateway.operations.gateway_actions import LiveTerms, NotLive
 from ..gateway.session.running_turns import RunningTurns
 from ..host.home.home_lock import HomeLock
 from ..host.processes.signals import ask_to_stop
@@ -49,16 +49,16 @@ class LiveRestart:
     """Set when the gateway has ended, and everything but the lock and the sockets is closed."""
     _one: trio.Lock = field(default_factory=trio.Lock)
 
-    async def request(self, gateway: RunningGateway, wait: float, grace: float) -> int:
+    async def request(self, gateway: RunningGateway, terms: LiveTerms) -> int:
         """Begin a live restart. Return the pid of the successor when it is ready. Raises `NotLive` and
         `SuccessorFailed`."""
         if why := why_not_live(gateway.shutdown.supervised_by):
             raise NotLive(why)
-        pid: int = await self.nursery.start(self.walk, gateway, wait, grace)
+        pid: int = await self.nursery.start(self.walk, gateway, terms)
         return pid
 
     async def walk(
-        self, gateway: RunningGateway, wait: float, grace: float, *, task_status: trio.TaskStatus[int]
+        self, gateway: RunningGateway, terms: LiveTerms, *, task_status: trio.TaskStatus[int]
     ) -> None:
         """Walk through the steps. Reports the pid of the successor when it is ready; a failure before that is
         raised."""
@@ -67,11 +67,14 @@ class LiveRestart:
         version = None
         try:
             async with self._one, started_successor(self.command, os.environ) as successor:
-                version = await checked_version(successor, gateway.home.database)
+                version = await checked_version(successor, terms.ready_within, gateway.home.database)
                 log.info("successor ready", pid=successor.pid, version=version)
                 task_status.started(successor.pid)
-                await no_turn_runs(gateway.work.running, wait)
+                await no_turn_runs(gateway.work.running, terms.wait)
                 successor.check()
+                grace = gateway.home.config.agent.restart_drain_timeout
+                if terms.grace is not None:
+                    grace = terms.grace
                 ending = Ending(Cause.HANDED_OVER, grace, asked_by=f"successor {successor.pid}")
                 gateway.control.ask(ending)  # if it ends for another cause, this task is cancelled
                 await self.over.wait()
@@ -91,10 +94,10 @@ class LiveRestart:
         await name_main_process(os.environ, successor.pid)
 
 
-async def checked_version(successor: Successor, database: Database) -> str:
+async def checked_version(successor: Successor, within: float, database: Database) -> str:
     """Wait until the successor is ready, and return its version. Raise `SuccessorFailed` if only one of the
     two versions can open the store once the successor has: then no process could go on if that one fails."""
-    ready = await successor.ready()
+    ready = await successor.ready(within)
     applied = await database.read(applied_steps)
     known, version = frozenset(ready.schema_steps), ready.version
     if new := known - applied:

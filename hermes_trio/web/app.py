@@ -16,7 +16,7 @@ from ..gateway.commands.stop import stop_session
 from ..gateway.facade import RunningGateway
 from ..gateway.intake.requests import deliver, post
 from ..gateway.operations.conversation_entry import Conversations
-from ..gateway.operations.gateway_actions import NotLive
+from ..gateway.operations.gateway_actions import LiveTerms, NotLive
 from ..gateway.operations.run_state import Runs
 from ..gateway.turn.attachments import keep_upload
 from ..gateway.turn.questions import give_answer
@@ -66,11 +66,11 @@ class OpenDoor:
         return f"{self.address}/login?token={self.auth.new_link_token()}"
 
 
-LiveRestart = Callable[[RunningGateway, float, float], Awaitable[int]]
+LiveRestart = Callable[[RunningGateway, LiveTerms], Awaitable[int]]
 """Starts a process that takes the place of this gateway: `RestartLive` of a gateway that is not open yet."""
 
 
-async def never_live(gateway: RunningGateway, wait: float, grace: float) -> int:
+async def never_live(gateway: RunningGateway, terms: LiveTerms) -> int:
     """Refuse: only the program that runs the gateway knows how it is started."""
     await trio.lowlevel.checkpoint()
     raise NotLive("this gateway is a part of another program")
@@ -225,16 +225,11 @@ class Web:
                 running,
                 shutdown.supervised_by,
                 gateway.stop,
-                partial(self._hand_over, gateway),
+                partial(self._restart_live, gateway),
                 self.link,
             ),
         )
         return {type(each): each for each in handlers}
-
-    async def _hand_over(self, gateway: RunningGateway, *, wait: float, grace: float | None) -> int:
-        if grace is None:
-            grace = gateway.home.config.agent.restart_drain_timeout
-        return await self._restart_live(gateway, wait, grace)
 
 
 def application(guard: RouteGuard, handlers: Mapping[type, object]) -> Gate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from ...base.errors import GatewayError
 from ...base.plural import counted
 from ...base.world import World
 from ...config.config_file import home_directory
+from ...gateway.operations.gateway_actions import LiveTerms
 from ...host.home.markers import write_planned_stop_marker
 from ...host.home.state_file import GatewayState, Status, read_status
 from ...host.processes.process_identity import ProcessId, find, is_alive, runs_below
@@ -56,14 +58,21 @@ class NotBack(GatewayError):
     type=click.FloatRange(min=0),
     help="With --live: seconds that turns may still continue then. Default: agent.restart_drain_timeout.",
 )
-def command(live: bool, wait: float, grace: float | None) -> None:
+@click.option(
+    "--ready-within",
+    type=click.FloatRange(min=0, max=3600),
+    default=READY_WITHIN,
+    show_default=True,
+    help="With --live: seconds for the start of the other process.",
+)
+def command(live: bool, wait: float, grace: float | None, ready_within: float) -> None:
     """Restart the gateway of this home, and wait until it is back."""
     home = home_directory(os.environ)
     gateway = running_gateway(home)
     if gateway is None:
         raise NotBack("no gateway is running, so there is none to restart")
     if live:
-        _restart_live(home, gateway, wait, grace)
+        _restart_live(home, gateway, LiveTerms(wait, grace, ready_within))
         return
     status = status_of(home, gateway)
     instance = status.instance if status else ""
@@ -78,11 +87,11 @@ def command(live: bool, wait: float, grace: float | None) -> None:
     click.echo(f"Restarted: {status.gateway_state}, pid {status.pid}.")
 
 
-def _restart_live(home: Path, gateway: ProcessId, wait: float, grace: float | None) -> None:
+def _restart_live(home: Path, gateway: ProcessId, terms: LiveTerms) -> None:
     """Request the live restart, and wait until the successor serves. Raise `NotAnswered`,
     `SuccessorFailed` or `NotBack`."""
-    body = {"live": True, "wait": wait, "grace": grace}
-    asked = ask_gateway("POST", "/api/admin/restart", body, timeout=READY_WITHIN + TIMEOUT)
+    body = {"live": True, **asdict(terms)}
+    asked = ask_gateway("POST", "/api/admin/restart", body, timeout=terms.ready_within + TIMEOUT)
     successor, running = find(asked["successor"]), asked["active_agents"]
     if successor is None:
         raise SuccessorFailed("it ended when it was ready")

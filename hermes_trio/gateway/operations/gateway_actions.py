@@ -6,6 +6,7 @@ Types, and the errors that they name.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ...base.errors import GatewayError
@@ -20,6 +21,18 @@ class NotLive(GatewayError):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"No live restart: {problem}. Use `hermes-trio restart` without `--live`.")
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTerms:
+    """The patience of a live restart, in seconds."""
+
+    wait: float
+    """For a moment without a running turn."""
+    grace: float | None
+    """For turns that still run then; None for that of the configuration."""
+    ready_within: float
+    """For the start of the process that takes over."""
 
 
 OpenQuestions = Callable[[str], Sequence[OpenQuestion]]
@@ -71,8 +84,6 @@ class RequestEnding(Protocol):
     def __call__(self, *, restart: bool, grace: float | None, asked_by: str) -> bool: ...
 
 
-class RestartLive(Protocol):
-    """Starts a process that takes over when no turn runs, or after `wait` seconds and the grace. Returns its
-    pid as soon as it is ready. Raises `GatewayError` if it fails; then nothing has changed."""
-
-    async def __call__(self, *, wait: float, grace: float | None) -> int: ...
+RestartLive = Callable[[LiveTerms], Awaitable[int]]
+"""Starts a process that takes over. Returns its pid as soon as it is ready. Raises `GatewayError` if it
+fails; then nothing has changed."""

@@ -11,8 +11,8 @@ They talk over a socket pair, which has no name in the file system; one end is i
 | 5 | tells the service manager, and exits | sees the end of the pair, and notifies the manager from then on |
 
 An end of the pair that closes is a message too. A successor that is left before step 3 exits. A gateway whose
-successor is lost, or needs more than `READY_WITHIN` or `SERVES_WITHIN` seconds, kills it and goes on with its
-own copies.
+successor is lost, or needs more than `READY_WITHIN` seconds for its start or `SERVES_WITHIN` for the rest,
+kills it and goes on with its own copies.
 
 The block of `started_successor` kills the process if it raises, and leaves it alone otherwise. This module
 knows files, sockets and processes; which ones they are is the caller's.
@@ -41,7 +41,7 @@ FOR_PROCESS = ("SYSTEMD_EXEC_PID", "WATCHDOG_PID")
 its place there too."""
 READY_WITHIN = 10.0
 """Seconds for the start of the successor."""
-SERVES_WITHIN = 10.0
+SERVES_WITHIN = 30.0
 """Seconds for the opening of its store and doors."""
 KILLED_WITHIN = 5.0
 ENDED = "it has ended; the output of the gateway may say why"

@@ -16,9 +16,10 @@ from ...base.errors import GatewayError
 from ...base.world import World
 from ...gateway.ending.control import Control
 from ...gateway.ending.endings_table import Supervisor
-from ...gateway.operations.gateway_actions import RequestEnding, RestartLive
+from ...gateway.operations.gateway_actions import LiveTerms, RequestEnding, RestartLive
 from ...gateway.session.running_turns import RunningTurns
 from ...host.home.markers import DRAIN_REQUEST, consume, write_drain_request
+from ...host.service.successor import READY_WITHIN
 from ..http.http_errors import Refusal, json_response, read_json
 
 ASKED_BY = "the API"
@@ -31,11 +32,12 @@ class EndingRequest(msgspec.Struct, frozen=True):
 
 
 class RestartRequest(EndingRequest, frozen=True):
-    """The body of a restart. With `live` another process takes over: as soon as no turn runs, or after `wait`
-    seconds and the grace."""
+    """The body of a restart. With `live` another process takes over: if it is ready within `ready_within`
+    seconds, and as soon as no turn runs, or after `wait` seconds and the grace."""
 
     live: bool = False
     wait: Annotated[float, Meta(ge=0, le=10_000_000)] = 60.0
+    ready_within: Annotated[float, Meta(ge=0, le=3600)] = READY_WITHIN
 
 
 class HoldRequest(msgspec.Struct, frozen=True):
@@ -102,7 +104,7 @@ class AdminRoutes:
 
     async def _restart_live(self, asked: RestartRequest) -> Response:
         try:
-            pid = await self.restart_live(wait=asked.wait, grace=asked.grace)
+            pid = await self.restart_live(LiveTerms(asked.wait, asked.grace, asked.ready_within))
         except GatewayError as error:
             raise Refusal(409, "not_live", str(error), "The running gateway goes on.") from error
         return json_response({"successor": pid, "active_agents": len(self.running)}, 202)

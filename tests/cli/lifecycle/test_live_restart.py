@@ -69,8 +69,8 @@ async def test_successors_take_over_one_after_the_other_under_traffic(tmp_path: 
     assert holder.pid == pids[-1]
     assert platform.chat("42").texts == [f"You said: {text}" for text in said], "lost, doubled or cut"
     assert len(follower.completed) == len(set(follower.completed)) == len(said)
-    links = [one.what for one in platform.history if one.what in ("connect", "disconnect")]
-    assert links[: 2 * times] == ["connect", "disconnect"] * times, "two processes were connected at once"
+    # Of two processes that are connected at once, the platform drops the first.
+    assert "link lost" not in (home / "logs" / "gateway.log").read_text()
     mains = [line for pid in pids for line in (f"MAINPID={pid}", "READY=1")]
     assert told == ["READY=1", *mains], "a process notified the manager before it was the main one"
     assert "STOPPING=1" not in manager.lines
@@ -97,7 +97,7 @@ async def be_predecessor(home: Path, environ: dict[str, str], then: Then) -> Non
 
     async def hand_over() -> None:
         async with started_successor([*HERMES, "run"], environ) as successor:
-            assert (await successor.ready()).version == hermes_trio.__version__
+            assert (await successor.ready(PATIENCE)).version == hermes_trio.__version__
             await then(successor, lock)
             raise SuccessorFailed("the test is over")
 
@@ -160,23 +160,26 @@ async def test_a_running_turn_ends_first_or_is_resumed_by_the_successor_after_th
     async with open_loopback() as platform:
         configure(home, port=platform.port)
         async with succeeding(home) as gateway:
-            await platform.says("count to 3")
+            chat = platform.chat("42")
+            await platform.says("ask")  # its turn runs until the question is answered
             first = await gateway.first.until(lambda status: status.active_turns == 1)
-            asked = (await gateway.restart(wait=60)).json()
+            asked = (await gateway.restart(wait=1000)).json()
             assert asked["active_agents"] == 1
             assert "another live restart has begun" in (await gateway.restart()).text
-            assert "1 running" in (await hermes("status", environ=environment(home))).stdout
+            assert (await gateway.first.up()).pid == first.pid
+            await platform.says("red")
             second = await gateway.served_by(asked["successor"])
-            assert platform.chat("42").texts == ["1\n2\n3\nDone."], "cut, or told of the restart"
-            await platform.says("count to 4")
-            await gateway.first.until(lambda status: status.active_turns == 1)
+            with trio.fail_after(PATIENCE):
+                await platform.until(lambda: any("You answered: red" in text for text in chat.texts))
+            assert not any("interrupted" in text for text in chat.texts), "the turn was cut"
+            await platform.says("count to 900")
+            await platform.until(lambda: "2" in (chat.last or ""))
             asked = (await gateway.restart(wait=0)).json()
             third = await gateway.served_by(asked["successor"])
             with trio.fail_after(PATIENCE):
-                while "4" not in (platform.chat("42").last or ""):
-                    await platform.changed.wait()
+                await platform.until(lambda: any("Where was I?" in text for text in chat.texts))
     assert len({first.pid, second.pid, third.pid}) == 3
-    assert not any("restart" in text for text in platform.chat("42").texts)
+    assert not any("restart" in text for text in chat.texts), "told of it"
 
 
 def crashes_at_import(package: Path) -> None:
@@ -216,7 +219,8 @@ async def test_a_successor_that_fails_leaves_the_gateway_serving(
             traffic.start_soon(visits.go_on, gateway.address)
             await says_and_is_answered(platform, "before")
             next_version(installed)
-            done = await hermes("restart", "--live", environ=environment(home))
+            patient = ("--ready-within", str(PATIENCE))
+            done = await hermes("restart", "--live", *patient, environ=environment(home))
             await says_and_is_answered(platform, "after")
             after = await gateway.first.up()
             assert gateway.first.codes == []

@@ -59,7 +59,7 @@ async def test_a_successor_that_cannot_take_over_is_killed(says: str, then: str,
         nonlocal pid
         async with started_successor([sys.executable, "-c", SAYS + then, says], os.environ) as successor:
             pid = successor.pid
-            await successor.ready()
+            await successor.ready(within=60)
 
     with pytest.raises(SuccessorFailed, match=why):
         await wait_for_it()
@@ -75,7 +75,7 @@ async def test_a_successor_that_gets_everything_and_does_not_serve_is_given_up(
     async def follow() -> None:
         program = [sys.executable, "-c", SAYS + then, '{"version": "1.2"}\n']
         async with started_successor(program, os.environ) as successor:
-            assert await successor.ready() == Ready("1.2")
+            assert await successor.ready(within=60) == Ready("1.2")
             await successor.take_over([null.fileno()], [], within)
 
     with open(os.devnull, "rb") as null, pytest.raises(SuccessorFailed, match=why):
@@ -100,7 +100,7 @@ async def test_a_successor_takes_the_place_of_this_process_in_its_environment(
 
     async def wait_for_it() -> None:
         async with started_successor([sys.executable, "-c", program], environ) as successor:
-            await successor.ready()
+            await successor.ready(within=60)
 
     with pytest.raises(SuccessorFailed, match=rf"did not take over: {inherited}\. "):
         await wait_for_it()
