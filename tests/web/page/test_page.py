@@ -204,7 +204,7 @@ async def test_an_approval_is_shown_and_can_be_answered_once(web_stage: WebStage
         assert (asked["kind"], asked["choices"]) == ("approval", ["once", "session", "always", "deny"])
         assert (asked["command"], asked["cwd"]) == ("rm -rf build\n\n*x*", "/work")
         assert (asked["description"], asked["grants"]) == ("This deletes.", ["network"])
-        assert asked["until"] - asked["asked_at"] == 60
+        assert asked["until"] - asked["asked_at"] == 300
         assert (await http.get("/api/sessions")).json()["sessions"][0]["asks_for"] == "approval"
         for body, status, code in (
             ({"id": "another", "answer": "once"}, 409, "asked_no_more"),
