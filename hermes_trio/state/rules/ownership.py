@@ -58,11 +58,11 @@ def node_states(db: Db) -> list[NodeState]:
 
 def tell_owner(db: Db, life: str, event: MessageEvent, *, session_key: str, own_key: str, at: float) -> bool:
     """Store a message for the owner of its chat. Return False, with nothing stored, if this life owns the
-    chat now, or has just taken it. Where a cut turn waits to be resumed, the owner is told even if it is this
-    life: it takes up the turn before the message."""
+    chat now, or has just taken it. Where a cut turn or an earlier message waits to be taken up, the owner is
+    told even if it is this life: it takes them up in their order."""
     source = event.source
     chat = source.platform, source.account, source.chat_id
-    if not _is_resumed(db, chat) and chats.claim(db, life, *chat) == life:
+    if not _has_earlier(db, chat) and chats.claim(db, life, *chat) == life:
         return False
     inbox.tell(db, event, session_key=session_key, own_key=own_key, at=at)
     return True
@@ -132,14 +132,18 @@ def ask_owner(db: Db, owner: str | None, platform: str, account: str, chat_id: s
 
 
 def is_own(db: Db, life: str, event: MessageEvent) -> bool:
-    """Return True if this life owns the chat of an event, and no cut turn waits there to be resumed."""
+    """Return True if this life owns the chat of an event, and nothing there has to be taken up before it."""
     source = event.source
     chat = source.platform, source.account, source.chat_id
     owner = chats.ask_owner(db, *chat)
-    return not _is_resumed(db, chat) and owner() == life
+    return not _has_earlier(db, chat) and owner() == life
 
 
-def _is_resumed(db: Db, chat: tuple[str, str, str]) -> bool:
-    return any(
+def _has_earlier(db: Db, chat: tuple[str, str, str]) -> bool:
+    """Return True if something in a chat waits to be taken up: a cut turn, or a message that was told to its
+    owner, perhaps to one who was taken over since."""
+    is_told = inbox.ask_told(db, *chat)
+    is_resumed = any(
         _chat_of(entry) == chat and not turns.runs_in(db, entry.session_id) for entry in sessions.marked(db)
     )
+    return is_resumed or is_told()

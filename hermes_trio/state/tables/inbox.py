@@ -138,6 +138,16 @@ def told(db: Db, platform: str, account: str) -> list[Received]:
     return _received(db.execute(query, (platform, account)))
 
 
+def ask_told(db: Db, platform: str, account: str, chat_id: str) -> Answer[bool]:
+    """Ask whether a message in this chat was told to its owner, who has not taken it in."""
+    found = db.execute(
+        "SELECT 1 FROM inbox WHERE inbox_id IN (SELECT inbox_id FROM told) "
+        "AND platform = ? AND account = ? AND chat_id = ? LIMIT 1",
+        (platform, account, chat_id),
+    )
+    return lambda: found.fetchone() is not None
+
+
 def forget_told(db: Db, inbox_id: int) -> bool:
     """Forget that a message was told to the owner of its chat. Return False if it was not, or is taken in."""
     return db.execute("DELETE FROM told WHERE inbox_id = ?", (inbox_id,)).rowcount == 1

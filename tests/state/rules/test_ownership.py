@@ -10,7 +10,15 @@ import pytest
 from hermes_trio.base.errors import ForeignChat
 from hermes_trio.base.messages import MessageEvent
 from hermes_trio.state.db.engine import Db
-from hermes_trio.state.rules.ownership import OwnWork, adopt, check_owner, give_chat, own_work, tell_owner
+from hermes_trio.state.rules.ownership import (
+    OwnWork,
+    adopt,
+    check_owner,
+    give_chat,
+    is_own,
+    own_work,
+    tell_owner,
+)
 from hermes_trio.state.tables import chats, inbox, lives, outbox
 from hermes_trio.state.tables.session_entry import Mark
 from tests.state.rows import KEY, KIM, NOON, session, to_chat, turn
@@ -28,6 +36,11 @@ def two_lives(db: Db) -> None:
 def tell(db: Db, life: str, text: str = "hello", message_id: str = "m1") -> bool:
     event = MessageEvent(KIM, text, message_id=message_id)
     return tell_owner(db, life, event, session_key=KEY, own_key="ours", at=NOON)
+
+
+def take_in_told(db: Db, life: str) -> None:
+    for row in own_work(db, life, *PLACE).told:
+        inbox.store(db, row.event, session_key=KEY, own_key="ours", at=NOON)
 
 
 def over(db: Db, life: str) -> None:
@@ -60,6 +73,19 @@ def test_a_message_is_told_to_the_owner_once_and_the_owner_takes_it_in_once(db: 
     assert own_work(db, "one", *PLACE) == OwnWork(frozenset({"42"}), (), (KEY,), ())
 
 
+def test_a_message_does_not_overtake_one_that_was_told_to_an_owner_who_is_over(db: Db) -> None:
+    chats.claim(db, "one", *CHAT)
+    assert tell(db, "two", "first", "m1")
+    over(db, "one")
+    second = MessageEvent(KIM, "second", message_id="m2")
+    chats.claim(db, "two", *CHAT)
+    assert not is_own(db, "two", second)
+    assert tell(db, "two", "second", "m2")
+    assert [row.event.text for row in own_work(db, "two", *PLACE).told] == ["first", "second"]
+    take_in_told(db, "two")
+    assert is_own(db, "two", MessageEvent(KIM, "third", message_id="m3"))
+
+
 def test_a_told_command_is_done_when_it_is_taken_in(db: Db) -> None:
     chats.claim(db, "one", *CHAT)
     tell(db, "two", "/stop")
@@ -87,6 +113,7 @@ def test_a_message_in_a_chat_with_a_cut_turn_waits_until_the_chat_is_adopted(db:
     assert chats.owner_of(db, *CHAT) is None
     assert [row.event.text for row in adopt(db, "two", *PLACE).told] == ["hello"]
     assert tell(db, "two", message_id="m2"), "it owns the chat, and resumes the turn first"
+    take_in_told(db, "two")
     turn(db, life="two")
     assert not tell(db, "two", message_id="m3"), "the turn runs"
 
