@@ -36,7 +36,7 @@ def drawing(name: str, heading: str) -> str:
 # --- the tree of lifetimes ---
 
 LIFETIMES = {
-    "locked_home": "home lock",
+    "locked": "home lock",
     "outermost": "state file",
     "open_database": "database",
     "open_journals": "journals",
