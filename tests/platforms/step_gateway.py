@@ -23,6 +23,8 @@ from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.matrix.adapter import MatrixAdapter
 from hermes_platforms.slack.adapter import SlackAdapter
 from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.xmpp.adapter import XmppAdapter
+from hermes_platforms.xmpp.settings import XmppSettings
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
 from hermes_trio.gateway.serve import Setup, serve
 from hermes_trio.gateway.turn.context import TurnContext
@@ -31,11 +33,20 @@ from hermes_trio.platform import Adapter
 
 T = TypeVar("T")
 
+
+def xmpp(token: str, base_url: str) -> XmppAdapter:
+    """Return an adapter for the account of the server for tests."""
+    host, _, port = base_url.partition(":")
+    address = "hermes_bot@home.test"
+    return XmppAdapter(XmppSettings(address=address, password=token, host=host, port=int(port), tls=False))
+
+
 ADAPTERS: dict[str, Callable[..., Adapter]] = {
     "discord": DiscordAdapter,
     "matrix": MatrixAdapter,
     "slack": lambda token, base_url: SlackAdapter(token, f"xapp{token[4:]}", base_url=base_url),
     "telegram": TelegramAdapter,
+    "xmpp": xmpp,
 }
 
 

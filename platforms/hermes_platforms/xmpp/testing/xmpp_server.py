@@ -13,7 +13,7 @@ were not acknowledged are delivered to the next session, as from offline storage
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -72,9 +72,27 @@ class XmppServer(Stage):
         """The server offers stream management."""
         self.to_session: Callable[[Element], None] | None = None
         """Sends a stanza to the session that is connected."""
+        self.asked: list[str] = []
+        """Tags of the elements that the client has sent, in their order."""
+        self._at_request: tuple[int, Callable[[], object], bool] | None = None
         self._message_id = ""
         self._clients: set[trio.CancelScope] = set()
         self._kept: set[int] = set()
+
+    @property
+    def base_url(self) -> str:
+        """The address of the server."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def token(self) -> str:
+        """The password."""
+        return self.password
+
+    @property
+    def waiting(self) -> Sequence[WaitingEvent]:
+        """Messages of people that are not acknowledged, oldest first."""
+        return self._waiting
 
     @property
     def settings(self) -> XmppSettings:
@@ -100,6 +118,10 @@ class XmppServer(Stage):
     def forget(self) -> None:
         """Forget the session, as a server does after a while."""
         self.session = None
+
+    def at_request(self, number: int, act: Callable[[], object], *, done: bool) -> None:
+        """Call `act` in place of an element that the client sends, counted from now, or after its effect."""
+        self._at_request = (len(self.asked) + number, act, done)
 
     def refuses(self) -> None:
         """Make the password invalid from now on."""
@@ -139,9 +161,17 @@ class XmppServer(Stage):
 
         await self._perform("send", message.chat_id, work)
 
-    def waiting_events(self) -> list[WaitingEvent]:
-        """Return the messages of people that are not acknowledged, oldest first."""
-        return list(self._waiting)
+    def asking(self, tag: str) -> Callable[[], object] | None:
+        """Count an element that the client has sent. Return what `at_request` wants to be called after its
+        effect; raise `trio.BrokenResourceError` if it was called in place of it."""
+        self.asked.append(tag)
+        if self._at_request is None or self._at_request[0] != len(self.asked):
+            return None
+        _, act, done = self._at_request
+        if not done:
+            act()
+            raise trio.BrokenResourceError("the client was stopped by the test")
+        return act
 
     def keep(self, chat_id: str, stanza: Element) -> None:
         """Put a message into the archive."""

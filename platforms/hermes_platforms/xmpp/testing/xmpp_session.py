@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from xml.etree.ElementTree import Element, SubElement, XMLPullParser, fromstring, tostring
 
 import trio
+import trio.testing
 
 from hermes_trio.platform import (
     ChatGone,
@@ -127,6 +128,7 @@ class XmppClient:
 
     async def _take(self, element: Element, nursery: trio.Nursery) -> None:
         server, session = self._server, self._session
+        afterwards = server.asking(element.tag)
         if session is not None and element.tag in (MESSAGE, PRESENCE, IQ):
             session.taken += 1
         match element.tag.removeprefix(SM):
@@ -152,6 +154,9 @@ class XmppClient:
             case tag if tag == MESSAGE:
                 self._last = done = trio.Event()
                 nursery.start_soon(self._deliver, element, done)
+        if afterwards is not None:
+            await trio.testing.wait_all_tasks_blocked()
+            afterwards()
 
     async def _log_in(self, element: Element) -> None:
         server = self._server
@@ -255,7 +260,7 @@ class XmppClient:
     async def _bring(self, session: Session) -> None:
         """Deliver the messages of people."""
         while True:
-            for waiting in self._server.waiting_events():
+            for waiting in list(self._server.waiting):
                 if waiting.number not in session.delivered:
                     session.delivered.add(waiting.number)
                     *before, stanza = self._server.stanzas_of(waiting)
