@@ -104,6 +104,8 @@ class XmppConnection:
         if self._place.archive is not None:
             for one in await self.history.since(self._place.archive):
                 missed += self._come(one.archived.message, one.number, one.archived.id)
+                if not missed:  # it is for nobody, such as an answer of ours, and nothing before it waits
+                    self._place = replace(self._place, archive=one.archived.id)
         held, self._held = self._held or [], None
         self._missed = {one.name for one in missed}
         self._add(*merged(missed, held))

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from hermes_platforms.xmpp.adapter import XmppAdapter
+from hermes_platforms.xmpp.place import place_in
 from hermes_platforms.xmpp.testing import XmppServer, open_xmpp_server
 from hermes_platforms.xmpp.xmpp_link import XmppLink
 from hermes_trio.platform import HeldMemory, LinkLost, OutcomeUnknown, Outgoing
@@ -70,6 +71,14 @@ async def test_after_the_end_of_the_session_the_archive_is_read_once_and_in_orde
         assert [(await anext(events)).text for _ in range(6)] == ["one", *texts]
         server.post("new")
         assert (await anext(events)).text == "new"
+
+
+async def test_our_own_messages_in_the_archive_are_read_once(server: XmppServer) -> None:
+    memory, adapter = HeldMemory(), XmppAdapter(server.settings)
+    for key in ("key-1", "key-2"):
+        async with adapter.connect(memory) as link:
+            await link.send(message(key=key))
+    assert place_in(memory.text).archive == server.archive[0].id, "the second session has read the first one"
 
 
 async def test_a_message_whose_connection_breaks_is_unknown_and_then_found(server: XmppServer) -> None:
