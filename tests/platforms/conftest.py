@@ -84,13 +84,12 @@ def bot(telegram: BotApi) -> TelegramAdapter:
         "email",
         "irc",
         "irc-old",
-        "xmpp",
+        # In a process of its own, of tests/platforms/xmpp/test_own_process.py.
+        *(["xmpp"] if NEEDS_TRIO_ASYNCIO in os.environ else []),
     ]
 )
 async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIterator[Platform]:
     anew: Callable[[], Adapter]
-    if request.param == "xmpp" and NEEDS_TRIO_ASYNCIO not in os.environ:
-        pytest.skip("in a process of its own, of tests/platforms/xmpp/test_own_process.py")
     with trio.fail_after(PATIENCE):
         if request.param == "memory":
             memory = MemoryPlatform(traits=replace(ALL_TRAITS, fetches=True))
