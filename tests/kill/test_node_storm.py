@@ -54,7 +54,8 @@ platforms:
 """
 NODES = ("one", "two", "three")
 CHATS = ("1", "2", "3", "4")
-LEASE = 4.0
+LEASE = 8.0
+"""Seconds: longer than a start of the server on a busy machine, for which a write of a turn waits."""
 PATIENCE = 150.0
 """Seconds until everything is answered after the last fault, even on a slow machine."""
 REPEATED = "♻ Possibly a repeat:"
