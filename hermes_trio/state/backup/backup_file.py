@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ PIECE = 1 << 20
 LARGEST_MANIFEST = 256 << 20
 
 _NAME = re.compile(r"hermes-trio-(\d{8}T\d{6}Z)(?:-(\d+))?\.tar\.gz")
-_PART = re.compile(r"[^/\\:\0]+")
+_PART = re.compile(r"[^/\\:\0\ud800-\udfff]+")
 
 
 class BackupDamaged(GatewayError):
@@ -130,27 +131,35 @@ def _read(file: Path, into: Path | None) -> tuple[dict[str, BackedUpFile], Manif
     found: dict[str, BackedUpFile] = {}
     manifest: Manifest | None = None
     with file.open("rb") as raw:
-        for name, content in _members(file, raw):
+        for name, content, mode in _members(file, raw):
             if manifest is not None:
                 raise BackupDamaged(file, "it goes on after its manifest")
             if name == MANIFEST:
                 manifest = _manifest(file, content.read(LARGEST_MANIFEST))
                 continue
             reader = HashingReader(content)
-            with open(_target(into, name), "wb") as target:
+            with open(_target(into, name, mode), "wb") as target:
                 while data := reader.read(PIECE):
                     target.write(data)
             found[name] = reader.found
     return found, manifest
 
 
-def _target(into: Path | None, name: str) -> int | str:
+def _target(into: Path | None, name: str, mode: int) -> int | str:
     """Return the new file for a member; the file that swallows everything if nothing is to be written."""
     if into is None:
         return os.devnull
     path = into / name
     make_private_dir(path.parent)
-    return open_private(path, os.O_WRONLY | os.O_EXCL)
+    target = open_private(path, os.O_WRONLY | os.O_EXCL)
+    if mode & stat.S_IXUSR:
+        path.chmod(stat.S_IRWXU)
+    return target
+
+
+def can_be_in_a_backup(name: str) -> bool:
+    """Return whether a file can have this name in a backup: it is text, and means the same everywhere."""
+    return all(_PART.fullmatch(part) and part != ".." for part in name.split("/"))
 
 
 def _manifest(file: Path, data: bytes) -> Manifest:
@@ -164,12 +173,12 @@ def _manifest(file: Path, data: bytes) -> Manifest:
     return manifest
 
 
-def _members(file: Path, raw: IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield each file of the archive with its content, which is to be read before the next one."""
+def _members(file: Path, raw: IO[bytes]) -> Iterator[tuple[str, IO[bytes], int]]:
+    """Yield each file of the archive with its content, which is to be read before the next one, and its
+    mode."""
     with tarfile.open(fileobj=raw, mode="r|gz") as archive:
         for member in archive:
             content = archive.extractfile(member) if member.isreg() else None
-            parts = member.name.split("/")
-            if content is None or not all(_PART.fullmatch(part) and part != ".." for part in parts):
+            if content is None or not can_be_in_a_backup(member.name):
                 raise BackupDamaged(file, f"it holds {member.name[:100]!r}, which no backup does")
-            yield member.name, content
+            yield member.name, content, member.mode

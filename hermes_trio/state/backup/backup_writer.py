@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import os
 import sqlite3
+import stat
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -40,11 +41,12 @@ from .backup_file import (
     HashingReader,
     Manifest,
     backups_in,
+    can_be_in_a_backup,
     free_name,
 )
 
 FILES = ("SOUL.md", "terminal_history")
-FOLDERS = ("files", "journal", "memories")
+FOLDERS = ("files", "journal", "memories", "skills")
 SECRETS = (".env", WEB_KEY_FILE)
 CONFIG = "config.yaml"
 
@@ -149,7 +151,8 @@ def _files_below(home: Path) -> Iterator[Path]:
     for folder in FOLDERS:
         for place, _, names in os.walk(home / folder):
             for path in (Path(place, name) for name in sorted(names)):
-                if path.is_file() and not path.is_symlink():
+                name = path.relative_to(home).as_posix()
+                if path.is_file() and not path.is_symlink() and can_be_in_a_backup(name):
                     yield path
 
 
@@ -158,7 +161,8 @@ def _add(
 ) -> BackedUpFile:
     """Add as much of a file as it holds now: a journal grows. Raises OSError for a file that shrinks."""
     member = tarfile.TarInfo(name)
-    member.size, member.mtime, member.mode = facts.st_size, int(facts.st_mtime), 0o600
+    member.size, member.mtime = facts.st_size, int(facts.st_mtime)
+    member.mode = 0o600 | facts.st_mode & stat.S_IXUSR  # a skill may have programs
     reader = HashingReader(content)
     archive.addfile(member, reader)
     return reader.found

@@ -51,6 +51,11 @@ def home(tmp_path: Path) -> Path:
     (home / "web.key").write_text("web-key-0123456789abcdef")
     (home / "memories" / "MEMORY.md").write_text("Kim likes tea.")
     (home / "journal" / "s1" / "r1.jsonl").write_bytes(b"x" * 100_000)
+    (home / "skills" / "Tee für zwei").mkdir(parents=True)
+    (home / "skills" / "Tee für zwei" / "steep.sh").write_text("echo steeped")
+    (home / "skills" / "Tee für zwei" / "steep.sh").chmod(0o755)
+    (home / "skills" / "Tee für zwei" / "a:b").write_text("no name for Windows")
+    (home / "skills" / "Tee für zwei" / "\udcff").write_text("no text for a name")
     (home / "scratch").mkdir()
     opened = open_connections(home / "gateway.db", World(), shipped_steps())
     opened.writing.execute("INSERT INTO meta VALUES ('fact', 'known')")
@@ -90,7 +95,9 @@ def test_a_restored_home_has_the_files_and_the_rows(
     restored = restore(make(with_secrets=True), tmp_path / "new", world)
     for name in ("config.yaml", ".env", "web.key", "memories/MEMORY.md", "journal/s1/r1.jsonl"):
         assert (restored.home / name).read_bytes() == (home / name).read_bytes()
-        assert (restored.home / name).stat().st_mode & 0o077 == 0
+        assert (restored.home / name).stat().st_mode & 0o777 == 0o600
+    [program] = (restored.home / "skills" / "Tee für zwei").iterdir()
+    assert (program.read_text(), program.stat().st_mode & 0o777) == ("echo steeped", 0o700)
     opened = open_connections(restored.home / "gateway.db", world, shipped_steps())
     assert opened.writing.execute("SELECT value FROM meta").fetchall() == [("known",)]
     opened.reading.close()
