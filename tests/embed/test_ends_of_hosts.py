@@ -39,6 +39,7 @@ from hermes_trio.gateway.facade import RunningGateway
 from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.testing import Script
+from tests.host.children.kinds import soon
 from tests.stage import Agent, no_guard
 
 from .hosts import EVERY_HOST, HOSTS, Host
@@ -69,7 +70,7 @@ def nothing_left() -> Iterator[None]:
 
     before = held()
     yield
-    assert held() == before
+    soon(lambda: held() == before)  # a thread of the store leaves after its last job; nobody waits for it
 
 
 @pytest.mark.parametrize("host", ASYNCIO)

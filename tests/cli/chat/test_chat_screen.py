@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.chat.chat_terminal import CHAT, PASTE, asked, configure
+from tests.cli.chat.chat_terminal import CHAT, PASTE, PATIENCE, asked, configure, inbox_states
 from tests.cli.chat.shown_terminal import shown_terminal
+from tests.host.children.kinds import soon
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the tests need a pseudo terminal")
 EVIL = "\x1b]52;c;cm0gLXJmIH4=\x07 \x9b2J &#27;[2J **loud** \u202e"
@@ -89,9 +90,10 @@ def test_a_session_goes_on_in_two_terminals_and_over_a_killed_gateway(tmp_path: 
             guest.types("and now?\r")
             guest.shows("Your message is kept here")
             with shown_terminal(CHAT, tmp_path) as successor:
-                guest.shows("Where was I?")
-                successor.shows("You said: and now?", "· ready")
-                guest.shows("You said: and now?", "· ready")
+                # The kept message has a turn of its own, or comes before the resumed turn and joins it.
+                soon(lambda: asked(tmp_path) == ["first", "count to 5", "and now?"], within=PATIENCE)
+                soon(lambda: set(inbox_states(tmp_path)) == {"done"}, within=PATIENCE)
+                for terminal in (guest, successor):
+                    terminal.shows("Done.", "· ready")
                 assert guest.leaves() == 0
                 assert successor.leaves() == 0
-    assert asked(tmp_path) == ["first", "count to 5", "and now?"]
