@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -123,7 +124,7 @@ def everything(db: Db) -> dict[str, list[tuple[object, ...]]]:
     return {table: db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall() for table in TABLES}  # noqa: S608
 
 
-def scans(db: Db, statement: str) -> list[str]:
+def scans(db: Db, statement: str, parameters: Sequence[Any] = ()) -> list[str]:
     """Return the full table scans of this statement and of the triggers and foreign keys it activates."""
-    plan = db.execute(f"EXPLAIN QUERY PLAN {statement}")
+    plan = db.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
     return [detail for (*_, detail) in plan if detail.startswith("SCAN")]

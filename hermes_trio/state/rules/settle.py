@@ -117,18 +117,19 @@ def _end_turn(db: Db, turn_id: int, how: Outcome, reason: str | None, at: float)
     if before_asking and turns.crashes_before_asking(db, turn_id) >= MOST_CRASHES:
         how = Outcome.CUT  # a message that crashes the gateway at each start would do so for ever
     end = turns.ask_end(db, turn_id, how, at, reason)
+    is_marked = sessions.ask_marked(db, turn_id)
     closed = approvals.close_of_turn(db, turn_id, at)  # a turn that has ended has no open ones
     ended = end()
     if ended is None:
         return None
-    outcome, session_id, is_marked = ended
+    outcome, session_id = ended
     ends = END_EFFECTS[outcome]
     if ends.inbox == "done":
         inbox.close_turn(db, turn_id, at)
     elif ends.inbox == "pending":
         inbox.reopen_turn(db, turn_id)
         transcript.forget_turn(db, turn_id)  # the turn that answers the messages stores them again
-    if ends.mark == "cleared" and is_marked:
+    if ends.mark == "cleared" and is_marked():
         clear_mark(db, session_id, at)
     elif ends.mark == "set" and not sessions.mark_cut(db, session_id, reason, at):
         inbox.close_turn(db, turn_id, at)  # without a mark nothing else would close its messages

@@ -14,7 +14,7 @@ import msgspec
 from ...base.ids import path_safe_id
 from ...base.messages import SessionSource
 from ..db.column_text import read_stored
-from ..db.engine import Db
+from ..db.engine import Answer, Db
 from .session_entry import Mark, SessionEntry, Usage
 
 _COLUMNS = (
@@ -175,6 +175,13 @@ def set_mark(db: Db, session_id: str, mark: Mark | None) -> None:
         "WHERE session_id = ? AND ended_at IS NULL",
         (mark.kind, mark.reason, mark.at, session_id) if mark else (None, None, None, session_id),
     )
+
+
+def ask_marked(db: Db, turn_id: int) -> Answer[bool]:
+    """Ask whether the session of a turn has a resume mark."""
+    query = "SELECT mark FROM sessions WHERE session_id = (SELECT session_id FROM turns WHERE turn_id = ?)"
+    found = db.execute(query, (turn_id,))
+    return lambda: found.fetchone() == ("resume_pending",)
 
 
 def mark_cut(db: Db, session_id: str, reason: str | None, at: float) -> bool:

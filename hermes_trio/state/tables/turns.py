@@ -144,26 +144,24 @@ def end(
 ) -> tuple[Outcome, str] | None:
     """End a turn; return its outcome and its session id. Return None if it has an end already: the first one
     wins. The recovery of a cut turn starts as *arriving*."""
-    ended = ask_end(db, turn_id, outcome, at, reason)()
-    return ended[:2] if ended else None
+    return ask_end(db, turn_id, outcome, at, reason)()
 
 
 def ask_end(
     db: Db, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
-) -> Answer[tuple[Outcome, str, bool] | None]:
-    """End a turn, as `end` does. The answer tells also whether its session has a resume mark."""
+) -> Answer[tuple[Outcome, str] | None]:
+    """End a turn, as `end` does."""
     recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
     ended = db.execute(
         "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, outcome = "
         "CASE WHEN stopped_at IS NOT NULL AND ?2 IN ('cut', 'unstarted') THEN 'stopped' ELSE ?2 END "
-        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id, "
-        "(SELECT mark FROM sessions WHERE sessions.session_id = turns.session_id)",
+        "WHERE turn_id = ?6 AND ended_at IS NULL RETURNING outcome, session_id",
         (at, outcome, reason, recovery, since, turn_id),
     )
 
-    def answer() -> tuple[Outcome, str, bool] | None:
+    def answer() -> tuple[Outcome, str] | None:
         row = ended.fetchone()
-        return (Outcome(row[0]), row[1], row[2] == "resume_pending") if row else None
+        return (Outcome(row[0]), row[1]) if row else None
 
     return answer
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.state.rows import (
     NOON,
     everything,
     received,
+    scans,
     session,
     state_of,
     the_session,
@@ -165,6 +168,28 @@ def test_a_second_end_of_a_turn_changes_nothing(db: Db, first: Outcome, second: 
     before = everything(db)
     assert settle.settle(db, turn_id, full_settlement(second, turn_id), LATER + 1) is None
     assert everything(db) == before
+
+
+class Noting:
+    """A database that notes the statements."""
+
+    def __init__(self, db: Db) -> None:
+        self._db = db
+        self.statements: list[tuple[str, Sequence[Any]]] = []
+
+    def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Any:
+        self.statements.append((statement, parameters))
+        return self._db.execute(statement, parameters)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("outcome", Outcome)
+def test_the_end_of_a_turn_reads_no_table_from_end_to_end(db: Db, outcome: Outcome) -> None:
+    turn_id = scene(db, "marked").turn_id
+    noting = Noting(db)
+    settle.settle(noting, turn_id, full_settlement(outcome, turn_id), LATER)
+    assert len(noting.statements) > 5
+    assert [scans(db, *one) for one in noting.statements] == [[]] * len(noting.statements)
 
 
 def test_settling_an_unknown_turn_stores_nothing(db: Db) -> None:
