@@ -66,7 +66,7 @@ lint: .venv/tests .venv/flake8-async
 	$(BIN)/lint-imports
 
 # The pages into site/, from docs/. A broken link or a made page that differs from the code fails.
-docs: .venv/docs
+docs: .venv/tests .venv/docs
 	$(BIN)/python docs/made.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
