@@ -39,7 +39,7 @@ log = Log(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LiveRestart:
-    """What a gateway hands over, and how its successor is started."""
+    """The lock and the sockets that a gateway hands over, and the command that starts its successor."""
 
     command: Sequence[str]
     lock: HomeLock

@@ -55,7 +55,7 @@ class Skill:
 
     name: str
     description: str
-    """What it is for, in one line."""
+    """Its purpose, in one line."""
     folder: Path
     instructions: str
 

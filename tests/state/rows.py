@@ -68,7 +68,7 @@ def turn(
     if requested:
         turns.note_request(db, turn_id, NOON)
     if ended is not None:
-        assert turns.end(db, turn_id, ended, NOON)
+        assert turns.ask_end(db, turn_id, ended, NOON)()
     return turn_id
 
 

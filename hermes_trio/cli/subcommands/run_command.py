@@ -80,7 +80,7 @@ _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a process begins with: made anew, or from the process whose place it takes."""
+    """The sockets, the lock and the sandbox of a process: its own, or those of its predecessor."""
 
     sockets: ListeningSockets
     predecessor: Predecessor | None = None

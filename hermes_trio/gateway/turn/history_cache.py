@@ -1,7 +1,7 @@
 """The transcripts of the sessions that had a turn lately, so that a turn reads only the rows that are new.
 
 The rows in the database are the transcript. The kept rows are compared with them when a turn begins
-(`transcript.load_after`). All transcripts together have a limit in bytes. One that was dropped is read again
+(`transcript.ask_after`). All transcripts together have a limit in bytes. One that was dropped is read again
 when it is needed.
 """
 

@@ -153,7 +153,7 @@ async def started_successor(command: Sequence[str], environ: Mapping[str, str]) 
             )
         try:
             yield Successor(process.pid, ours, link)
-        except BaseException:
+        except BaseException:  # also a cancellation: nobody else ends the process
             process.kill()
             with trio.move_on_after(KILLED_WITHIN, shield=True):
                 await process.wait()

@@ -185,7 +185,7 @@ class PostgresConnection:
             with self.link.pipeline():
                 for rows in unsent:
                     rows.ran = self.link.execute(rows.text, rows.values)
-        except BaseException:
+        except BaseException:  # also Ctrl-C: the transaction must not be committed
             self.has_failed = True
             for rows in unsent:
                 if rows.ran is not None and rows.ran.pgresult is None:  # itself failed, or came after
@@ -225,7 +225,7 @@ class PostgresRows:
 
     @property
     def status(self) -> str | None:
-        """What the server says that it has done."""
+        """The server's name for what it has done, such as `COMMIT`."""
         return self._result.statusmessage
 
     def fetchone(self) -> tuple[Any, ...] | None:

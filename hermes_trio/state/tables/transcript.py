@@ -170,11 +170,6 @@ def bytes_of(row: TranscriptRow) -> int:
     return _BYTES_WITHOUT_TEXTS + sum(len(text) for text in texts if text)
 
 
-def load_after(db: Db, session_id: str, known: KnownRows) -> tuple[list[TranscriptRow], bool]:
-    """Return the rows after the known ones, and True, or all rows and False: see `ask_after`."""
-    return ask_after(db, session_id, known)()
-
-
 def ask_after(db: Db, session_id: str, known: KnownRows) -> Answer[tuple[list[TranscriptRow], bool]]:
     """Ask for the rows after the known ones, which the answer has with True. If the known rows are not the
     beginning of the transcript any more, it has all rows, and False.

@@ -139,18 +139,11 @@ def note_stop(db: Db, session_id: str, at: float) -> None:
     db.execute("UPDATE turns SET stopped_at = ? WHERE session_id = ? AND ended_at IS NULL", (at, session_id))
 
 
-def end(
-    db: Db, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
-) -> tuple[Outcome, str] | None:
-    """End a turn; return its outcome and its session id. Return None if it has an end already: the first one
-    wins. The recovery of a cut turn starts as *arriving*."""
-    return ask_end(db, turn_id, outcome, at, reason)()
-
-
 def ask_end(
     db: Db, turn_id: int, outcome: Outcome, at: float, reason: str | None = None
 ) -> Answer[tuple[Outcome, str] | None]:
-    """End a turn, as `end` does."""
+    """End a turn; the answer has its outcome and its session id, or is None if it has an end already: the
+    first one wins. The recovery of a cut turn starts as *arriving*."""
     recovery, since = (Recovery.ARRIVING, at) if outcome is Outcome.CUT else (None, None)
     ended = db.execute(
         "UPDATE turns SET ended_at = ?1, reason = ?3, recovery = ?4, recovery_since = ?5, outcome = "

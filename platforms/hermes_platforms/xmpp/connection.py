@@ -34,7 +34,7 @@ log = Log(__name__)
 
 @dataclass(slots=True)
 class Receipt:
-    """What is known of a message that we have sent."""
+    """The receipt of a message that was sent: known once the server has taken or refused it."""
 
     is_room: bool
     known: trio.Event = field(default_factory=trio.Event)

@@ -1,4 +1,4 @@
-"""What the server has kept: the messages that we have missed, and whether one of ours is among them."""
+"""The archive of the server, as the link uses it: the missed messages, and whether one of ours is in it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _COMMAND = re.compile(r"!([a-z][a-z0-9_-]*)(?=\s|$)")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who we are, and the rules by which a message is addressed to us."""
+    """The account of the bot, and the rules by which a message is addressed to it."""
 
     address: str
     nick: str

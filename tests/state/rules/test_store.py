@@ -200,7 +200,8 @@ async def test_load_transcript_returns_the_rows_in_order(home: Home, somebody: S
         "assistant", "Hello, Kim.", home.world.time(), turn.turn_id, place=2, finish="stop"
     )
     await home.database.write(transcript.append, entry.session_id, answer)
-    await home.database.write(turns.end, turn.turn_id, Outcome.CUT, home.world.time())
+    at = home.world.time()
+    await home.database.write(lambda db: turns.ask_end(db, turn.turn_id, Outcome.CUT, at)())
     rows = await home.store.load_transcript(entry.session_id)
     assert [(row.role, row.content, row.run_id) for row in rows] == [
         ("user", "Hello.", turn.run_id),

@@ -16,7 +16,7 @@ STEPS = ("new turn", "append", "forget", "recover", "instruct", "read")
 
 def read(db: Db, former: CachedHistory) -> tuple[CachedHistory, bool]:
     """Return the transcript, read after what is known of it; and True if only new rows were read."""
-    rows, are_new = transcript.load_after(db, "s1", former.known)
+    rows, are_new = transcript.ask_after(db, "s1", former.known)()
     return extended(former, "s1", rows, are_new=are_new), are_new
 
 
@@ -56,5 +56,5 @@ def test_a_long_transcript_is_read_once(shared_db: Db) -> None:
         known, _ = read(db, CachedHistory())
         assert len(known.rows) == 300
         transcript.append(db, "s1", TranscriptRow("assistant", "the answer", 1.0, first, place=300))
-        rows, are_new = transcript.load_after(db, "s1", known.known)
+        rows, are_new = transcript.ask_after(db, "s1", known.known)()
         assert ([row.content for row in rows], are_new) == (["the answer"], True)

@@ -22,7 +22,7 @@ def test_a_turn_has_a_row_from_begin_to_end(db: Db) -> None:
     turns.note_request(db, turn_id, NOON + 1)
     turns.note_request(db, turn_id, NOON + 9)
     assert turns.by_run(db, "r1") == TurnRow(turn_id, "r1", "s1", "life-1", NOON, requested_at=NOON + 1)
-    assert turns.end(db, turn_id, Outcome.FAILED, NOON + 2, "the model was not there") == (
+    assert turns.ask_end(db, turn_id, Outcome.FAILED, NOON + 2, "the model was not there")() == (
         Outcome.FAILED,
         "s1",
     )
@@ -48,7 +48,7 @@ def test_a_second_running_turn_in_a_session_is_refused(db: Db) -> None:
     with refused("UNIQUE"):
         turn(db, run="r2")
     turn(db, "s2", run="r3")
-    turns.end(db, first, Outcome.ANSWERED, NOON)
+    turns.ask_end(db, first, Outcome.ANSWERED, NOON)()
     turn(db, run="r4")
     assert [found.run_id for found in turns.unended(db)] == ["r3", "r4"]
     assert [found.run_id for found in turns.of_session(db, "s1")] == ["r1", "r4"]
@@ -68,9 +68,9 @@ def test_a_run_id_is_unique_and_a_turn_needs_an_existing_session(db: Db) -> None
 def test_the_first_end_of_a_turn_wins(db: Db, first: Outcome, second: Outcome) -> None:
     session(db)
     turn_id = turn(db)
-    assert turns.end(db, turn_id, first, NOON + 1, "first") == (first, "s1")
+    assert turns.ask_end(db, turn_id, first, NOON + 1, "first")() == (first, "s1")
     ended = the_turn(db, turn_id)
-    assert turns.end(db, turn_id, second, NOON + 2, "second") is None
+    assert turns.ask_end(db, turn_id, second, NOON + 2, "second")() is None
     assert the_turn(db, turn_id) == ended
     assert (ended.outcome, ended.ended_at, ended.reason) == (first, NOON + 1, "first")
 
@@ -143,7 +143,7 @@ def test_cuts_after_forgiveness_are_counted(db: Db) -> None:
     assert turns.lives_cut_in_a_row(db, "s1") == 2
     running = turn(db, run="r4", life="l3")
     sessions.forgive_cuts(db, "s1")
-    turns.end(db, running, CUT, NOON)
+    turns.ask_end(db, running, CUT, NOON)()
     assert turns.lives_cut_in_a_row(db, "s1") == 1, "the running turn was cut after the others were forgiven"
 
 
@@ -172,7 +172,7 @@ def test_any_text_of_a_turn_can_be_stored(
     with undone(shared_db) as db:
         session(db)
         turn_id = turn(db, run=run, life=life)
-        assert turns.end(db, turn_id, outcome, NOON, reason)
+        assert turns.ask_end(db, turn_id, outcome, NOON, reason)()
         ended = the_turn(db, turn_id)
         assert turns.note_recovery(db, ended, replace(ended, recovery=recovery, recovery_note=note))
         stored = the_turn(db, turn_id)

@@ -42,7 +42,7 @@ class SlackState(HttpStage):
         self.scopes = set(SCOPES)
         self.tickets: set[str] = set()
         self.deliveries: list[Delivered] = []
-        """What each open connection has delivered, the newest at the end."""
+        """The deliveries of each open connection, the newest connection at the end."""
         self.acknowledged: list[str] = []
         """Ids of the acknowledged envelopes."""
         self.says_it_again = False
