@@ -202,7 +202,7 @@ def show(console: Console, measured: Sequence[Cancelled]) -> None:
     """Print a table."""
     table = Table(title="Stop of one turn, ms: median (most)")
     for name in ("program", "turn", "model closed", "command dead", "next turn"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for (subject, case), rounds in grouped(measured).items():
         if rounds[0].failed:
             table.add_row(subject, case, rounds[0].failed)

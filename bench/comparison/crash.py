@@ -37,7 +37,7 @@ def show(console: Console, measured: Sequence[Stopped]) -> None:
     """Print a table."""
     table = Table(title="Killed while turns run: medians in seconds")
     for name in ("program", "kill", "ready", "first answer", "ready again", "resumed after", "broken"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for (subject, stop), rounds in grouped(measured).items():
         table.add_row(
             subject,

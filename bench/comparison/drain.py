@@ -85,7 +85,7 @@ def show(console: Console, measured: Sequence[Stopped], kinds: Sequence[str]) ->
     names = list(dict.fromkeys(one.subject for one in measured))
     table.add_column("stop")
     for name in names:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for kind in kinds:
         row = [[one for one in measured if (one.subject, one.case) == (name, kind)] for name in names]
         table.add_row(kind, *map(_cell, row))

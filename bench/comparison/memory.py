@@ -167,7 +167,7 @@ def show(console: Console, measured: Sequence[Grown]) -> None:
         "end, MB",
         "KB for 1,000 turns",
     ):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for subject in dict.fromkeys(one.subject for one in measured):
         rounds = [one for one in measured if one.subject == subject]
         table.add_row(

@@ -141,7 +141,7 @@ def show(console: Console, measured: Sequence[Carried]) -> None:
     """Print a table."""
     table = Table(title="Turns: medians")
     for name in ("program", "people", "turns/s", "CPU of one, ms", "prompt, KB", "repeated"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for (subject, case), rounds in grouped(measured).items():
         table.add_row(
             subject,
