@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from ..state.tables.compactions import Compaction, Position, position
 from ..state.tables.transcript import TranscriptRow
 from .history import message, messages_of, middle_cut
-from .providers.model import ModelRequest
+from .providers.model import ModelRequest, ToolSpec
 from .providers.model_messages import AssistantMessage, Message, ToolResult, UserMessage
 from .providers.pictures import TOKENS
 
@@ -75,13 +75,21 @@ def limit(window: int) -> int:
 
 def tokens(messages: Iterable[Message]) -> int:
     """Estimate the number of tokens of these messages."""
-    return sum(_size(*_texts(one)) + _size_of_pictures(one) for one in messages)
+    return sum(tokens_of_text(*_texts(one)) + _size_of_pictures(one) for one in messages)
 
 
 def tokens_of(request: ModelRequest) -> int:
     """Estimate the number of tokens of a whole request."""
-    tools = json.dumps([[spec.name, spec.description, dict(spec.parameters)] for spec in request.tools])
-    return _size(request.system, tools) + tokens(request.messages)
+    return tokens_of_text(request.system, *map(_text_of, request.tools)) + tokens(request.messages)
+
+
+def tokens_of_tool(spec: ToolSpec) -> int:
+    """Estimate the number of tokens of the description of a tool."""
+    return tokens_of_text(_text_of(spec))
+
+
+def _text_of(spec: ToolSpec) -> str:
+    return json.dumps([spec.name, spec.description, dict(spec.parameters)])
 
 
 def _texts(one: Message) -> list[str]:
@@ -99,8 +107,8 @@ def _size_of_pictures(one: Message) -> int:
     return TOKENS * len(one.pictures) if isinstance(one, UserMessage) else 0
 
 
-def _size(*texts: str) -> int:
-    """Estimate the number of tokens of one message."""
+def tokens_of_text(*texts: str) -> int:
+    """Estimate the number of tokens of one message with these texts."""
     # A token is about four English letters, or about one character of three bytes.
     return 4 + sum(len(text.encode("utf-8", "replace")) for text in texts) // 4
 

@@ -23,7 +23,6 @@ from ..base.byte_cache import ByteCache
 from ..base.world import World
 from ..config.config_file import Loaded
 from ..config.known_secrets import masking_of
-from ..config.remote_section import REMOTE
 from ..config.schema import GatewayConfig
 from ..log import Log
 from ..state.db.database import Database
@@ -32,7 +31,7 @@ from ..state.tables import compactions, sessions
 from ..state.tables.compactions import Compaction
 from ..state.tables.session_entry import SessionEntry, Usage
 from ..state.tables.transcript import TranscriptRow
-from ..tools.all_tools import names_in, toolbox
+from ..tools.all_tools import toolbox
 from ..tools.builtin.memory import snapshot
 from ..tools.builtin.skill import SKILL
 from ..tools.mcp.mcp_servers import open_servers
@@ -51,7 +50,7 @@ from .providers.choose import choose, fallback
 from .providers.endpoint import Endpoint
 from .providers.model import Model, ModelRequest
 from .shortening import Shortener, ShorteningResult
-from .toolset import Toolbox
+from .toolset import Toolbox, disabled_tools
 
 ENTER_AT_ONCE = 3
 """Turns that begin to ask their models in one pass of the event loop. Fewer would show words little sooner
@@ -162,8 +161,6 @@ async def open_agent(
     if tell is not None:
         tell(chosen.why)
     endpoint, config = chosen.endpoint, loaded.config
-    # The file tools use the disk of this machine, where such commands do not run.
-    without_files = ("file",) if config.terminal.sandbox in REMOTE else ()
     home = loaded.path.parent
     redact = masking_of(home, config, environ)
     async with (
@@ -176,7 +173,7 @@ async def open_agent(
                 open_model,
                 toolbox() if tools is None else tools,
                 servers,
-                disabled=names_in((*config.agent.disabled_toolsets, *without_files)),
+                disabled=disabled_tools(config),
             ),
             world,
             window=endpoint.context_length if endpoint else None,

@@ -10,6 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from ..config.remote_section import REMOTE
+from ..config.schema import GatewayConfig
+from ..tools.all_tools import names_in
 from ..tools.mcp.mcp_servers import ToolServers
 from ..tools.tool import Tool
 from .delegate import NAME, delegate_tool
@@ -36,6 +39,13 @@ def build_toolset(
         tools = {NAME: delegate_tool(open_model, tools), **tools}
     specs = (ToolSpec(tool.name, tool.description, tool.parameters) for tool in tools.values())
     return Toolset(tools, tuple(specs))
+
+
+def disabled_tools(config: GatewayConfig) -> Collection[str]:
+    """Return the names of our tools that are not offered with this configuration."""
+    # The file tools use the disk of this machine, where such commands do not run.
+    without_files = ("file",) if config.terminal.sandbox in REMOTE else ()
+    return names_in((*config.agent.disabled_toolsets, *without_files))
 
 
 class Toolbox:

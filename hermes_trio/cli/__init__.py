@@ -35,6 +35,7 @@ _COMMANDS = {
     "doctor": "Look for problems, and print a remedy for each.",
     "schedule": "List reminders and repeated tasks, and change them.",
     "skills": "List, print, add and check the agent's skills.",
+    "prompt": "Print what a request to the model begins with, and how long each part is.",
     "sessions": "List, print, export or delete conversations.",
     "journal": "Print the run journals, and check them.",
     "logs": "Print the log of the gateway.",
@@ -46,7 +47,18 @@ _COMMANDS = {
     "config": "Print the configuration, and check it.",
     "completion": "Print the script that completes commands in a shell.",
 }
-_OF_A_HOME = ("skills", "sessions", "journal", "logs", "backup", "restore", "db", "import", "completion")
+_OF_A_HOME = (
+    "skills",
+    "prompt",
+    "sessions",
+    "journal",
+    "logs",
+    "backup",
+    "restore",
+    "db",
+    "import",
+    "completion",
+)
 """The commands in `home_commands`; all others are in `subcommands`."""
 
 
