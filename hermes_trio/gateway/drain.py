@@ -4,7 +4,7 @@ drain without an ending.
 `t = 0` is the request of the ending. Its commit comes first, so that whatever kills the process later, a turn
 without an end was cut by this ending. Then no turn begins any more, the chats with a running turn are told,
 and the nursery of the sessions has until `grace` to end on its own. Nothing is polled or counted: the nursery
-is left when the last turn has ended. At the deadline the turns that still run are cut, in groups.
+is left when the last turn has ended. At the deadline the turns that still run are cut.
 
 It may touch the ending, the table of endings, the state file and the deadlines of nurseries; the sessions cut
 their turns.

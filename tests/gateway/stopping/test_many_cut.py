@@ -1,7 +1,12 @@
-"""Hundreds of turns that are cut at once end in groups, and each end is stored."""
+"""Hundreds of turns that are cut at once: each end is stored. They end in groups while Python's garbage
+collector is on, and together while it is off."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
+import pytest
 import trio
 
 from hermes_trio.gateway.ending.endings_table import MARGIN
@@ -11,7 +16,17 @@ from hermes_trio.gateway.turn.progress import TYPING_EVERY
 from tests.stage import Stage
 
 
-async def test_the_first_of_many_turns_have_ended_when_the_last_are_cut(stage: Stage) -> None:
+@pytest.fixture(params=[True, False], ids=["collector", "no collector"])
+def collector(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether Python's garbage collector is on during the test."""
+    is_on: bool = request.param
+    if not is_on:
+        gc.disable()
+    yield is_on
+    gc.enable()
+
+
+async def test_many_turns_are_cut_in_groups_where_the_collector_is_on(stage: Stage, collector: bool) -> None:
     left_with: list[int] = []
 
     async def hang(turn: TurnContext) -> None:
@@ -38,7 +53,7 @@ async def test_the_first_of_many_turns_have_ended_when_the_last_are_cut(stage: S
     assert trio.current_time() - began < MARGIN
     assert {outcome for chat in chats for outcome in stage.outcomes(chat)} == {"cut"}
     assert max(left_with) == len(chats)
-    assert min(left_with) < MOST_AT_ONCE / 5  # else all were cut before the first had ended
+    assert (min(left_with) < MOST_AT_ONCE / 5) is collector  # else all were cut before the first had ended
     typed = [at for chat in chats for at in stage.platform.chat(chat).typing_at]
     assert typed
     assert max(typed) <= began, "nobody is shown that a turn goes on which waits to be cut"
