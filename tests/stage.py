@@ -230,7 +230,8 @@ class Stage:
     def ending(self) -> EndingRow:
         """Return the latest stored ending."""
         with self.looking() as db:
-            found = endings.latest(db)
+            [newest] = db.execute("SELECT life FROM endings ORDER BY recorded_at DESC, life DESC LIMIT 1")
+            found = endings.of_life(db, *newest)
         assert found is not None
         return found
 

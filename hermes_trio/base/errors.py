@@ -19,6 +19,7 @@
     │  ├─ StoreReplaced             its files were removed or replaced while the gateway ran
     │  ├─ LifeIsOver                another run of a gateway has taken over the work of this one
     │  └─ StoreClosed               used after its block ended
+    ├─ NodeNameTaken                exit code 78: another home that shares the store has this name
     ├─ ForeignChat                  another gateway answers in this chat now
     └─ JournalError                 something about one run journal
        ├─ JournalBusy               a second writer for a run; only one is allowed
@@ -252,6 +253,19 @@ class LifeIsOver(StoreError):
 
 class StoreClosed(StoreError):
     """The database was used after its block ended."""
+
+
+class NodeNameTaken(GatewayError):
+    """The gateway of another home that shares the store has the name of this one."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, node: str) -> None:
+        super().__init__(
+            f"database.node: the gateway of another home has the name {node}, and works on this database. "
+            "Give each home a name of its own in database.node; `hermes-trio nodes` prints those in use."
+        )
+        self.node = node
 
 
 class ForeignChat(GatewayError):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base.errors import GatewayError
+from ..host.home.home_id import kept_home_id
 from ..host.home.state_file import START_FAILED, GatewayState, PlatformState, Status
 
 if TYPE_CHECKING:
@@ -67,11 +68,13 @@ def _details(status: Status, ending: EndingRow | None) -> str:
 def last_ending(home: Path) -> EndingRow | None:
     """Return the row of the last ending, or None if there is none or the database cannot be read now."""
     # Imported here, because the status of a running gateway needs neither.
+    from ..gateway.nodes.lease import ALONE
     from ..state.tables.endings import latest
-    from .home_reader import open_for_reading
+    from .home_reader import open_for_reading, store_of
 
     try:
+        home_id = ALONE.home_id if store_of(home).url is None else kept_home_id(home)
         with open_for_reading(home) as db:
-            return latest(db)
-    except GatewayError:
+            return latest(db, home_id or "")
+    except (GatewayError, OSError):
         return None

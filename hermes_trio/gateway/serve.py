@@ -34,7 +34,7 @@ from ..state.db.database import OpenEngine, open_database
 from ..state.db.engine import Db
 from ..state.rules import settle
 from ..state.rules.store import SessionStore
-from ..state.tables import dead_chats, endings, lives, processes
+from ..state.tables import dead_chats, processes
 from ..tools.sandbox.available import choose
 from .commands.obey import Commands
 from .drain import Drain, heed_hold, serving_state, store_report
@@ -48,6 +48,7 @@ from .home.open_home import Home
 from .intake.mailbox import Mailbox
 from .links.access import Access
 from .links.link import Connection, keep_connected
+from .nodes.begun_life import begin_life
 from .nodes.lease import Lease, Node, node_of
 from .nodes.others import hold_role, look_after_own_chats, watch_others
 from .outbound.announcements import owe_stuck
@@ -141,7 +142,7 @@ async def serve(
                 setup.guarded() as guard,
                 _opened(setup.agent, control) as agent,
             ):
-                node = setup.node or node_of(path, config.database)
+                node = setup.node or node_of(path, config.database, world)
                 home = Home(
                     path=path,
                     config=config,
@@ -304,7 +305,7 @@ async def _take_over(
     guard: Guard | None,
 ) -> None:
     """Begin this life, and settle what a former life left behind, before any door opens."""
-    crashed = await home.database.write(_begin_life, lease.life, lease.node.name, home.world.time())
+    crashed = await begin_life(home, lease.node, shutdown.control)
     lease.guards(home.database)
     if guard is not None:
         await _end_leftovers(home, shutdown, guard)
@@ -323,16 +324,6 @@ async def _settle_former_lives(home: Home, connections: Mapping[Address, Connect
         log.info("turns of a former life cut", turns=len(cut), suspended=stuck)
 
 
-def _begin_life(db: Db, life: str, node: str, at: float) -> bool:
-    """Begin a life, and end the former ones in its home: its lock proves that they are over. Return True if
-    one of them crashed."""
-    former = [one for one in lives.living(db) if one.node == node]
-    for one in former:
-        lives.end(db, one, life, at)
-    lives.begin(db, life, node, at)
-    return any(endings.of_life(db, one.life) is None for one in former)
-
-
 def _suspend_stuck(db: Db, limit: int, at: float) -> int:
     """Suspend the sessions that were cut too often in a row, and owe their announcements. Return their
     number."""
@@ -343,7 +334,7 @@ def _suspend_stuck(db: Db, limit: int, at: float) -> int:
 
 async def _end_leftovers(home: Home, shutdown: Shutdown, guard: Guard) -> None:
     """Kill the child processes that a former life left running, and note the end of all it had."""
-    rows = await home.database.read(processes.alive_in_node, home.life)
+    rows = await home.database.read(processes.alive_in_home, home.life)
     await end_leftovers(rows, guard.look, shutdown.begun)
     for row in rows:
         await home.database.write(processes.end, row.process_id, None, home.world.time())

@@ -191,6 +191,7 @@ class Web:
                 self._version,
                 home.path,
                 database,
+                home.life,
                 board,
                 control,
                 running,
@@ -243,6 +244,7 @@ def metrics_of(gateway: RunningGateway, long_steps: BatchTimes | None = None) ->
     """Return the metrics of a gateway."""
     return Metrics(
         gateway.home.database,
+        gateway.home.life,
         gateway.home.journals,
         gateway.work.running,
         gateway.control,

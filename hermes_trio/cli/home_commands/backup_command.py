@@ -18,8 +18,8 @@ from ...state.chosen_store import DATABASE
 from ..home_reader import store_of
 
 _NOT_MISSED = frozenset(
-    {"backups", "gateway.lock", "gateway_state.json", "gateway_tree.txt", "gateway.db-shm", "gateway.db-wal"}
-    | {"logs", "mcp", "places", "scratch", "spools", *SECRETS}
+    {"backups", "gateway.lock", "gateway_state.json", "gateway_tree.txt", "home_id.json"}
+    | {"gateway.db-shm", "gateway.db-wal", "logs", "mcp", "places", "scratch", "spools", *SECRETS}
 )
 """Names in a home that nobody misses in a backup, and those that are left out for a reason of their own."""
 

@@ -72,7 +72,7 @@ async def keep_house(home: Home, guard: Guard | None) -> None:
 
 async def _note_ends(home: Home, guard: Guard | None, _: Runner) -> None:
     """Note the end of child processes that ended unnoticed: a turn that is cut does not wait for that."""
-    rows = await home.database.read(processes.alive_in_node, home.life)
+    rows = await home.database.read(processes.alive_in_home, home.life)
     if not rows or guard is None:
         return
     table = await guard.look()  # read after the rows: a process with a row had started by then

@@ -20,7 +20,9 @@ from pathlib import Path
 import trio
 
 from ...base.errors import StoreError
+from ...base.world import World
 from ...config.database_section import DatabaseConfig
+from ...host.home.home_id import home_id
 from ...log import Log
 from ...state.db.database import Database, Guard
 from ...state.db.engine import Db
@@ -39,10 +41,18 @@ class Node:
     """One of the homes whose gateways share a store."""
 
     name: str = "home"
+    """The name for people. The gateways that share a store have different ones."""
     lease: float = math.inf
     """Seconds after which a gateway that stores nothing may be taken over."""
     look: float = 1.0
     """Seconds between two looks at what waits in its chats."""
+
+    home: str = ""
+    """The id of the home; left out: its name."""
+
+    @property
+    def home_id(self) -> str:
+        return self.home or self.name
 
     @property
     def shares(self) -> bool:
@@ -54,11 +64,13 @@ ALONE = Node()
 """A gateway that shares its store with no other one."""
 
 
-def node_of(home: Path, config: DatabaseConfig) -> Node:
-    """Return the node of a home: alone with a file, one of several with a server."""
+def node_of(home: Path, config: DatabaseConfig, world: World) -> Node:
+    """Return the node of a locked home: alone with a file, one of several with a server. Raises
+    `HomeError`."""
     if config.url is None:
         return ALONE
-    return Node(config.node or f"{socket.gethostname()}:{home}", config.lease)
+    name = config.node or f"{socket.gethostname()}:{home}"
+    return Node(name, config.lease, home=home_id(home, world))
 
 
 class Lease:

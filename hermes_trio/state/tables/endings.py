@@ -68,17 +68,21 @@ def of_life(db: Db, life: str) -> EndingRow | None:
     return _ending(row) if row else None
 
 
-def latest(db: Db) -> EndingRow | None:
-    """Return the ending that was recorded last."""
-    row = db.execute(f"{_SELECT} ORDER BY recorded_at DESC, life DESC LIMIT 1").fetchone()
+def latest(db: Db, home: str) -> EndingRow | None:
+    """Return the ending that was recorded last in a home. Others may share the store."""
+    there = "life IN (SELECT life FROM lives WHERE coalesce(home, node) = ?)"
+    query = f"{_SELECT} WHERE {there} ORDER BY recorded_at DESC, life DESC LIMIT 1"
+    row = db.execute(query, (home,)).fetchone()
     return _ending(row) if row else None
 
 
 def prune(db: Db, *, recorded_before: float, limit: int) -> int:
-    """Delete up to `limit` endings recorded before a time; return their number. The last ending stays,
-    whatever its age: it tells how the previous life ended."""
+    """Delete up to `limit` endings recorded before a time; return their number. The last ending of each home
+    stays, whatever its age: it tells how the previous life ended there."""
     return db.execute(
-        "DELETE FROM endings WHERE life IN (SELECT life FROM endings WHERE recorded_at < ? AND life <> "
-        "(SELECT life FROM endings ORDER BY recorded_at DESC, life DESC LIMIT 1) LIMIT ?)",
+        "DELETE FROM endings WHERE life IN (SELECT life FROM (SELECT endings.life, recorded_at, row_number() "
+        "OVER (PARTITION BY coalesce(home, node) ORDER BY recorded_at DESC, endings.life DESC) AS age "
+        "FROM endings LEFT JOIN lives ON lives.life = endings.life) AS of_homes "
+        "WHERE age > 1 AND recorded_at < ? LIMIT ?)",
         (recorded_before, limit),
     ).rowcount

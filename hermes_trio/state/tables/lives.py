@@ -20,14 +20,16 @@ class LifeRow:
 
     life: str
     node: str
-    """The home in which it runs."""
+    """The name of the home in which it runs."""
     beat: int
     """The number of its transactions."""
 
 
-def begin(db: Db, life: str, node: str, at: float) -> None:
-    """Store that a life begins."""
-    db.execute("INSERT INTO lives (life, node, begun_at) VALUES (?, ?, ?)", (life, node, at))
+def begin(db: Db, life: str, node: str, at: float, *, home: str | None = None) -> bool:
+    """Store that a life begins in a home; left out: the one that is known by this name. Return False, with
+    nothing stored, if a life that goes on has the name."""
+    begins = "INSERT INTO lives (life, node, begun_at, home) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    return db.execute(begins, (life, node, at, home)).rowcount == 1
 
 
 def move_beat(db: Db, life: str) -> Callable[[], bool]:
@@ -48,6 +50,25 @@ def living(db: Db) -> list[LifeRow]:
     return [LifeRow(*row) for row in db.execute(query)]
 
 
+def living_in(db: Db, home: str) -> list[LifeRow]:
+    """Return the lives of a home that go on, as far as anybody knows."""
+    query = "SELECT life, node, beat FROM lives WHERE over_at IS NULL AND coalesce(home, node) = ?"
+    return [LifeRow(*row) for row in db.execute(query, (home,))]
+
+
+def home_of(db: Db, life: str) -> str:
+    """Return the home in which a life runs, or ran."""
+    (home,) = db.execute("SELECT coalesce(home, node) FROM lives WHERE life = ?", (life,)).fetchone()
+    return str(home)
+
+
+def living_named(db: Db, node: str) -> LifeRow | None:
+    """Return the life of this name that goes on, as far as anybody knows; None if there is none."""
+    query = "SELECT life, node, beat FROM lives WHERE over_at IS NULL AND node = ?"
+    row = db.execute(query, (node,)).fetchone()
+    return LifeRow(*row) if row else None
+
+
 def end(db: Db, seen: LifeRow, by: str, at: float) -> bool:
     """End a life that has stored nothing since it was seen. Return False if it has, or is over."""
     ends = "UPDATE lives SET over_at = ?, ended_by = ? WHERE life = ? AND beat = ? AND over_at IS NULL"
@@ -60,5 +81,6 @@ def leave(db: Db, life: str, at: float) -> None:
 
 
 def prune(db: Db, *, over_before: float) -> None:
-    """Delete the lives that were over before a time."""
-    db.execute("DELETE FROM lives WHERE over_at < ?", (over_before,))
+    """Delete the lives that were over before a time, except those whose ending is kept."""
+    kept = "EXISTS (SELECT 1 FROM endings WHERE endings.life = lives.life)"
+    db.execute(f"DELETE FROM lives WHERE over_at < ? AND NOT {kept}", (over_before,))  # noqa: S608

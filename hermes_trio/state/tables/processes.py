@@ -121,13 +121,14 @@ def alive(db: Db) -> list[ProcessRow]:
     return [_process(row) for row in db.execute(query)]
 
 
-def alive_in_node(db: Db, life: str) -> list[ProcessRow]:
+def alive_in_home(db: Db, life: str) -> list[ProcessRow]:
     """Return the processes without a stored end that this life or an earlier one of its home has started: the
     ids of the others are of another machine."""
     query = (
         f"{_SELECT} WHERE ended_at IS NULL AND NOT EXISTS "  # noqa: S608 - constants of this module
         "(SELECT 1 FROM lives WHERE lives.life = processes.life "
-        "AND node <> (SELECT node FROM lives WHERE life = ?)) ORDER BY started_at, process_id"
+        "AND coalesce(home, node) <> (SELECT coalesce(home, node) FROM lives WHERE life = ?)) "
+        "ORDER BY started_at, process_id"
     )
     return [_process(row) for row in db.execute(query, (life,))]
 

@@ -15,7 +15,8 @@ from ...gateway.session.running_turns import RunningTurns
 from ...host.home.status_board import StatusBoard
 from ...state.db.damaged import damaged_copies
 from ...state.db.database import Database
-from ...state.tables import endings
+from ...state.db.engine import Db
+from ...state.tables import endings, lives
 from ...state.tables.endings import EndingRow
 from ..http.http_errors import Draining, json_response, refusal_response
 
@@ -27,6 +28,7 @@ class HealthRoutes:
     version: str
     home: Path
     database: Database
+    life: str
     board: StatusBoard
     control: Control
     running: RunningTurns
@@ -47,7 +49,7 @@ class HealthRoutes:
         """`GET /health/detailed`: the state of the gateway, the number of running turns, and its last
         ending. `warning` is a sentence with a remedy if nothing confines the commands of the agent."""
         status = self.board.status
-        last = await self.database.read(endings.latest)
+        last = await self.database.read(_last_ending, self.life)
         return json_response(
             {
                 "status": "ok",
@@ -63,6 +65,10 @@ class HealthRoutes:
                 "last_ending": _ending(last) if last is not None else None,
             }
         )
+
+
+def _last_ending(db: Db, life: str) -> EndingRow | None:
+    return endings.latest(db, lives.home_of(db, life))
 
 
 def _ending(row: EndingRow) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from ...host.loop.worker import STEPS, BatchTimes
 from ...journal.writer import Journals
 from ...state.db.database import Database
 from ...state.db.engine import Db
-from ...state.tables import endings, inbox, outbox
+from ...state.tables import endings, inbox, lives, outbox
 from ...state.tables.endings import EndingRow
 from ...state.tables.outbox import OutboxState
 from ...state.tables.turns import Outcome
@@ -53,6 +53,7 @@ class Metrics:
     def __init__(
         self,
         database: Database,
+        life: str,
         journals: Journals,
         running: RunningTurns,
         control: Control,
@@ -63,7 +64,7 @@ class Metrics:
     ) -> None:
         """`outcomes` has the number of ended turns for each outcome; `long_steps` the steps that held the
         event loop for long, if they are noted."""
-        self._database, self._journals = database, journals
+        self._database, self._life, self._journals = database, life, journals
         self._running, self._control = running, control
         self._outcomes, self._connections, self._long_steps = outcomes, connections, long_steps
         self._stored = _Stored(0, {}, None)
@@ -72,7 +73,7 @@ class Metrics:
 
     async def text(self) -> bytes:
         """Return the current values in the format of Prometheus."""
-        self._stored = await self._database.read(_look)
+        self._stored = await self._database.read(_look, self._life)
         return generate_latest(self._registry)
 
     def describe(self) -> list[Metric]:
@@ -152,8 +153,10 @@ class MetricsRoutes:
         return Response(await self._metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
-def _look(db: Db) -> _Stored:
-    return _Stored(inbox.count_all_pending(db), outbox.count_by_state(db), endings.latest(db))
+def _look(db: Db, life: str) -> _Stored:
+    return _Stored(
+        inbox.count_all_pending(db), outbox.count_by_state(db), endings.latest(db, lives.home_of(db, life))
+    )
 
 
 def _gauge(name: str, help_: str, value: float) -> Metric:

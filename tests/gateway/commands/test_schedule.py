@@ -175,7 +175,7 @@ async def test_each_due_time_has_one_message_over_200_kills_of_two_gateways(stag
             at = chance.randrange(2)
             nodes[at].kill()
             await nodes[at].over.wait()
-            nodes[at] = await store.start(nodes[at].node)
+            nodes[at] = await store.start(nodes[at].node.name)
         await trio.sleep(120)
         until = stage.world.time()
         await settled()

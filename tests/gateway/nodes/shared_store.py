@@ -56,14 +56,14 @@ class SharedStore:
     def open_engine(self, _: Path, world: World, steps: Sequence[SchemaStep]) -> Engine:
         return self.stage.open_engine(self.stage.home / "gateway.db", world, steps)
 
-    async def start(self, name: str) -> NodeLife:
-        """Start the gateway of a home."""
+    async def start(self, name: str, node: Node | None = None) -> NodeLife:
+        """Start the gateway of a home; left out: a node of the same name."""
         home = self.stage.home.with_name(name)
         if not home.exists():
             home.mkdir(mode=0o700, parents=True)
             (self.stage.home / "journal").mkdir(mode=0o700, parents=True, exist_ok=True)
             (home / "journal").symlink_to(self.stage.home / "journal")
-        life = self.running[name] = NodeLife(self, name, home)
+        life = self.running[name] = NodeLife(self, node or Node(name, LEASE), home)
         await self.nursery.start(life.run)
         return life
 
@@ -84,10 +84,10 @@ class SharedStore:
 class NodeLife:
     """One life of a gateway, as its disk, its adapter and its agent."""
 
-    def __init__(self, store: SharedStore, name: str, home: Path) -> None:
+    def __init__(self, store: SharedStore, node: Node, home: Path) -> None:
         platform = store.platform
         self.name, self.account, self.traits = platform.name, platform.account, platform.traits
-        self.node, self._store, self._home = name, store, home
+        self.node, self._store, self._home = node, store, home
         self.gateway: RunningGateway | None = None
         self.agent = Agent()
         self.agent.scripts, self.agent.acts = store.stage.agent.scripts, store.stage.agent.acts
@@ -144,13 +144,15 @@ class NodeLife:
             worker=self.worker,
             open_engine=self._store.open_engine,
             guarded=no_guard,
-            node=Node(self.node, LEASE),
+            node=self.node,
         )
-        with self._scope:
-            async with trio.open_nursery() as nursery:
-                self.gateway = await nursery.start(partial(serve, setup))
-                task_status.started()
-        self.over.set()
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    self.gateway = await nursery.start(partial(serve, setup))
+                    task_status.started()
+        finally:
+            self.over.set()
 
     @contextmanager
     def worker(self, name: str) -> Iterator[Runner]:

@@ -4,6 +4,7 @@ killed, and the other one takes over its chat."""
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -97,3 +98,27 @@ async def test_the_chats_of_a_killed_gateway_are_taken_over(tmp_path: Path, serv
     for word in ("First.", "Resumed.", "Hello."):
         assert sum(word in text for text in chat.texts) == 1
     assert len(model.requests) == 4
+
+
+async def test_a_copy_of_a_home_is_refused_while_the_gateway_of_that_home_works(
+    tmp_path: Path, server: PostgresServer
+) -> None:
+    """Two homes with one name would end each other."""
+    environ = machine(tmp_path, "original")
+    home = Path(environ["HERMES_HOME"])
+    home.mkdir(parents=True, mode=0o700)
+    database = f'{{url: "{server.url()}", schema: of_copies, node: same, lease: 2}}'
+    (home / "config.yaml").write_text(f"database: {database}\nweb: {{port: 0}}\n")
+    async with living(home, environ=environ) as life:
+        await life.up()
+        copied = machine(tmp_path, "copy")
+        shutil.copytree(home, copied["HERMES_HOME"], ignore=shutil.ignore_patterns("gateway*"))
+        refused = await hermes("run", environ=copied)
+        assert (refused.returncode, "another home has the name same" in refused.stderr) == (78, True)
+        assert (await nodes(environ))["same"]["lives"], "it was not ended by the copy"
+        await hermes("stop", environ=environ)
+        assert await life.ended() == 0
+    async with living(Path(copied["HERMES_HOME"]), environ=copied) as life:
+        await life.up()
+        await hermes("stop", environ=copied)
+        assert await life.ended() == 0

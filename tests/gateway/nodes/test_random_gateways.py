@@ -97,7 +97,7 @@ class RandomStory:
                 life.stop()
                 await life.over.wait()
             case "start" if not runs:
-                await store.start(life.node)
+                await store.start(life.node.name)
             case "give" if runs and life not in self.paused:
                 to = store.running[dice.choice(self.names)]
                 await life.give(dice.choice(CHATS), to)

@@ -3,9 +3,12 @@ does nothing any more."""
 
 from __future__ import annotations
 
+import pytest
 import trio
 
+from hermes_trio.base.errors import NodeNameTaken, gateway_errors
 from hermes_trio.gateway.ending.endings_table import Cause
+from hermes_trio.gateway.nodes.lease import Node
 from hermes_trio.testing import Script
 from tests.stage import Stage, settled
 
@@ -148,3 +151,42 @@ async def test_a_reader_whose_store_answers_again_takes_nobody_over_too_early(st
         first.continue_()
         await trio.sleep(TAKEN_OVER)
         assert store.living() == {"second"}, "the lease of the first one was over before it went on"
+
+
+async def test_a_home_with_the_name_of_a_living_one_is_refused_and_that_one_works_on(stage: Stage) -> None:
+    async with shared_store(stage) as store:
+        first = await store.start("first")
+        with pytest.raises(ExceptionGroup) as refused:
+            await store.start("copy", Node("first", LEASE, home="of the copy"))
+        [error] = gateway_errors(refused.value)
+        assert isinstance(error, NodeNameTaken)
+        assert "database.node: the gateway of another home has the name first" in str(error)
+        assert trio.current_time() < LEASE / 2
+        await trio.sleep(TAKEN_OVER)
+        await stage.says("hello")
+        assert stage.platform.chat("42").texts == ["You said: hello"]
+        assert not first.over.is_set()
+
+
+async def test_a_home_takes_the_name_of_one_whose_machine_is_lost_after_a_lease(stage: Stage) -> None:
+    stage.agent.on("long", Script().takes(60).says("the answer"))
+    async with shared_store(stage) as store:
+        first = await store.start("first")
+        await stage.says("long")
+        await trio.sleep(5)
+        first.kill()
+        await first.over.wait()
+        killed_at = trio.current_time()
+        await store.start("new home", Node("first", LEASE, home="of the new machine"))
+        assert LEASE <= trio.current_time() - killed_at <= TAKEN_OVER
+        await trio.sleep(100)
+        assert stage.outcomes() == ["cut", "answered"]
+
+
+async def test_a_home_with_another_name_ends_its_former_life_at_once(stage: Stage) -> None:
+    async with shared_store(stage) as store:
+        first = await store.start("first", Node("old", LEASE, home="the home"))
+        first.kill()
+        await first.over.wait()
+        await store.start("first", Node("new", LEASE, home="the home"))
+        assert store.living() == {"new"}

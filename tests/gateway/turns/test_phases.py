@@ -134,7 +134,7 @@ def read(home: Path) -> Remains:
     with closing(sqlite3.connect(home / "gateway.db")) as db:
         sessions = [row[0] for row in db.execute("SELECT session_id FROM sessions ORDER BY rowid")]
         return Remains(
-            endings.latest(db),
+            next((endings.of_life(db, life) for (life,) in db.execute("SELECT life FROM endings")), None),
             [turn for session in sessions for turn in turns.of_session(db, session)],
             outbox.undelivered(db, "memory", "main"),
         )

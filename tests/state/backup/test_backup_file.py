@@ -234,6 +234,7 @@ def test_each_file_of_the_home_page_is_backed_up_or_left_out_for_a_reason() -> N
         "gateway.lock",
         "gateway_state.json",
         "gateway_tree.txt",
+        "home_id.json",
         "places",
         "mcp",
         "spools",

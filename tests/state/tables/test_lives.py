@@ -29,6 +29,24 @@ def test_a_life_is_ended_only_by_who_has_seen_its_last_beat(db: Db) -> None:
     assert not lives.move_beat(db, "one")()
 
 
+def test_a_name_belongs_to_one_life_at_a_time(db: Db) -> None:
+    assert lives.begin(db, "one", "here", NOON, home="a")
+    assert not lives.begin(db, "two", "here", NOON, home="b")
+    assert [row.life for row in lives.living(db)] == ["one"]
+    assert lives.living_named(db, "here") == LifeRow("one", "here", 0)
+    assert lives.living_named(db, "there") is None
+    lives.leave(db, "one", NOON)
+    assert lives.begin(db, "two", "here", NOON, home="b")
+    assert [row.life for row in lives.living_in(db, "b")] == ["two"]
+    assert lives.living_in(db, "a") == []
+
+
+def test_a_life_without_a_home_is_known_by_its_name(db: Db) -> None:
+    """As those of a version that knew no homes."""
+    lives.begin(db, "one", "here", NOON)
+    assert [row.life for row in lives.living_in(db, "here")] == ["one"]
+
+
 def test_a_life_that_never_was_does_not_go_on(db: Db) -> None:
     assert not lives.move_beat(db, "nobody")()
 
@@ -43,7 +61,7 @@ def test_old_lives_are_deleted_and_living_ones_stay(db: Db) -> None:
 
 def test_turns_are_left_open_by_lives_that_are_over_or_unknown(db: Db) -> None:
     lives.begin(db, "goes on", "here", NOON)
-    lives.begin(db, "is over", "here", NOON)
+    lives.begin(db, "is over", "there", NOON)
     lives.leave(db, "is over", NOON)
     for number, life in enumerate(("goes on", "is over", "unknown")):
         session(db, f"s{number}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hermes_trio.state.db.engine import Db
-from hermes_trio.state.tables import approvals, endings, meta, processes
+from hermes_trio.state.tables import approvals, endings, lives, meta, processes
 from hermes_trio.state.tables.approvals import ApprovalRow
 from hermes_trio.state.tables.endings import EndingRow
 from hermes_trio.state.tables.processes import ProcessRow
@@ -111,7 +111,6 @@ RESTART = EndingRow("life-1", "restart", "SIGUSR1", 30.0, "restart_timeout", "st
 
 def test_the_ending_of_a_life_can_be_read_by_the_next(db: Db) -> None:
     assert endings.of_life(db, "life-1") is None, "a life without an ending crashed"
-    assert endings.latest(db) is None
     endings.record(db, RESTART)
     assert endings.of_life(db, "life-1") == RESTART
     endings.finish(db, "life-1", '{"cut": 1}', NOON + 31)
@@ -119,8 +118,33 @@ def test_the_ending_of_a_life_can_be_read_by_the_next(db: Db) -> None:
     assert endings.of_life(db, "life-1") == over
     later = EndingRow("life-2", "stop", "marker", 0.0, "shutdown_timeout", "stopped", NOON + 100)
     endings.record(db, later)
-    assert endings.latest(db) == later
     assert endings.of_life(db, "life-1") == over
+    assert endings.of_life(db, "life-2") == later
+
+
+def test_the_latest_ending_is_that_of_a_home_and_not_of_another_one_on_the_same_store(db: Db) -> None:
+    for life, home in (("life-1", "here"), ("life-2", "there"), ("life-3", "here")):
+        lives.begin(db, life, life, NOON, home=home)
+    assert endings.latest(db, "here") is None
+    there = replace(RESTART, life="life-2", recorded_at=NOON + 100)
+    for ending in (RESTART, there):
+        endings.record(db, ending)
+    assert endings.latest(db, "here") == RESTART
+    assert endings.latest(db, "there") == there
+    assert endings.latest(db, "nowhere") is None
+
+
+def test_the_last_ending_of_each_home_is_kept_with_its_life(db: Db) -> None:
+    for number, home in enumerate(("here", "there", "here", "here")):
+        lives.begin(db, f"life-{number}", f"life-{number}", NOON, home=home)
+        endings.record(db, replace(RESTART, life=f"life-{number}", recorded_at=NOON + number))
+        lives.leave(db, f"life-{number}", NOON + number)
+    assert endings.prune(db, recorded_before=NOON + 100, limit=1) == 1
+    assert endings.prune(db, recorded_before=NOON + 100, limit=10) == 1
+    lives.prune(db, over_before=NOON + 100)
+    for table in ("endings", "lives"):
+        kept = db.execute(f"SELECT life FROM {table} ORDER BY life").fetchall()  # noqa: S608
+        assert kept == [("life-1",), ("life-3",)]
 
 
 def test_a_stop_during_a_restart_replaces_the_ending(db: Db) -> None:
