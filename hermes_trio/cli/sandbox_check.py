@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from ..config.schema import GatewayConfig
 from ..gateway.processes.command import work_directory
 from ..platform.doctor_checks import Finding
 from ..tools.sandbox.available import Available, choose
+from ..tools.sandbox.exposed_places import MOST_NAMED
 from ..tools.sandbox.remote.remote_place import RemotePlace
 from ..tools.sandbox.session_sandbox import SandboxKind
-from ..tools.sandbox.views import login_directories
+from ..tools.sandbox.views import DEPTH, find_places, login_directories
 
 
 def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
@@ -31,7 +33,7 @@ def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
     elif available.refused:
         lack = "which is weaker than bubblewrap"
         if available.kind is SandboxKind.LANDLOCK_ALONE:
-            lack = "so `.env` and the settings of git in the work directory are not protected"
+            lack = _exposed(work_directory(home, config.terminal))
         text = f"commands run under {available.kind}, {lack} ({available.reasons})"
         yield Finding("warning", text, available.remedy)
     else:
@@ -51,6 +53,16 @@ def sandbox_findings(home: Path, config: GatewayConfig) -> Iterator[Finding]:
     if available.confines:
         yield from _missing_paths("terminal.writable", config.terminal.writable)
         yield from _missing_paths("terminal.readable", config.terminal.readable)
+
+
+def _exposed(work: Path) -> str:
+    """Return what the places mean that this sandbox cannot protect, with their names."""
+    places = sorted(os.path.relpath(path, work) for path, _ in find_places(str(work), depth=DEPTH))
+    if not places:
+        return "which cannot protect `.env` and settings of git in the work directory; there are none now"
+    more = f" and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
+    names = ", ".join(places[:MOST_NAMED])
+    return f"which cannot protect {names}{more} in {work}, so commands need a yes there"
 
 
 def _missing_paths(key: str, paths: Iterable[str]) -> Iterator[Finding]:

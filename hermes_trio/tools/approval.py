@@ -21,6 +21,7 @@ from ..state.tables.approvals import ALWAYS
 from .needs import is_allowed, kinds_of, shown_grants
 from .safety.judge import judge, places_here, places_there
 from .safety.verdict import GATEWAY, LATER, UNREADABLE, UNSEEN, Blocked, NeedsYes, Verdict, one_command
+from .sandbox.exposed_places import exposed_kinds, remedy_for, shown_places
 from .sandbox.views import NOTHING, Grants
 from .tool import Approval, ToolFailed, Workplace
 
@@ -60,11 +61,14 @@ class Permissions:
         if network == "on":
             asked = msgspec.structs.replace(needs, network=False, hosts=())
             granted = msgspec.structs.replace(needs, network=True, hosts=())
-        kinds = dict(kinds_of(asked, command))
+        sandbox = place.sandbox
+        exposed = await trio.to_thread.run_sync(sandbox.exposed, needs, abandon_on_cancel=True)
+        kinds = {**kinds_of(asked, command), **exposed_kinds(exposed, sandbox.room)}
         if needs.everything and isinstance(verdict := await _judged(command, place, cwd), NeedsYes):
             kinds |= {kind: _stored_as(kind, command) for kind in verdict.kinds}
         if kinds:
-            approval = Approval(command, place=str(cwd), grants=shown_grants(granted))
+            shown = (*shown_grants(granted), *shown_places(exposed))
+            approval = Approval(command, place=str(cwd), grants=shown)
             await self.require(kinds, approval, place)
             await trio.to_thread.run_sync(_must_be_as_shown, cwd, granted, abandon_on_cancel=True)
         return granted
@@ -90,7 +94,8 @@ class Permissions:
                 f"BLOCKED: this {does}, and it holds a secret of the gateway, which no chat is shown. Nobody "
                 "can allow what they have not seen. Let the command read the secret from where it is stored."
             )
-        said = await place.may(msgspec.structs.replace(approval, description=f"This {does}."))
+        remedy = remedy_for(kinds.values())
+        said = await place.may(msgspec.structs.replace(approval, description=f"This {does}.{remedy}"))
         if said == "session":
             self._allow(place.session_id, kinds.values())
         elif said == "always":
@@ -101,6 +106,7 @@ class Permissions:
             raise ToolFailed(
                 f"BLOCKED: this {does}. That needs a person's yes, and none came: they said no, or "
                 f"not in time, or nobody is there. {_NO_WAY_AROUND} Go on without it, or say what is missing."
+                f"{remedy}"
             )
 
     def _allow(self, session_id: str, names: Iterable[str]) -> None:

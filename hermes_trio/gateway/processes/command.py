@@ -65,7 +65,7 @@ class CommandRunner:
 
     @property
     def warning(self) -> str | None:
-        """A sentence for the owner if commands run and nothing confines them."""
+        """A sentence for the owner if commands run and nothing confines them, or not whole."""
         return None if self.guard is None else self.available.warning
 
     def sandbox(self, session_id: str) -> SessionSandbox:
@@ -191,6 +191,8 @@ async def open_commands(
             log.warning("place of commands not reached", error=available.trouble, remedy=available.remedy)
         elif not available.confines and available.remote is None:
             log.warning("commands are not confined", remedy=available.remedy)
+        elif available.warning is not None:
+            log.warning("protected places of the work directory exposed", remedy=available.remedy)
     return CommandRunner(home, shutdown, guard, available, work)
 
 

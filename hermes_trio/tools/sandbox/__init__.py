@@ -7,6 +7,7 @@ change.
 | `available` | the sandbox that this machine has, found by trying |
 | `bubblewrap`, `landlock` | the two sandboxes; `landlock_program` is started before a command |
 | `mounts` | the mounts that both make for a command |
+| `exposed_places` | the places that Landlock alone cannot protect, which a person is asked about |
 | `call_filter` | the system calls that are refused in both |
 | `granted_hosts`, `proxy_program` | hosts that a person has granted, and the way to them through a proxy |
 | `known_places` | the protected places that were found in a directory, noted in the home |

@@ -21,6 +21,14 @@ from .views import Room
 
 TRIES_FOR = 10.0
 REMEDY = "Install the package `bubblewrap` of your system, or use a Linux kernel from 6.12 on."
+NAMESPACES_REMEDY = (
+    "Install the package `bubblewrap` and allow user namespaces, or set terminal.cwd to a directory without "
+    "`.env`, git and settings of editors."
+)
+EXPOSES = (
+    "The sandbox cannot protect `.env`, git and settings of editors in the work directory: commands need a "
+    "yes where there are some."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +57,20 @@ class Available:
         """The way to get a sandbox, or a better one, or to reach the place."""
         if self.remote is not None:
             return f"{self.remote.remedy}."
+        if self.kind is SandboxKind.LANDLOCK_ALONE:
+            return NAMESPACES_REMEDY
         return REMEDY if self.refused else "Remove terminal.sandbox: off from config.yaml."
 
     @property
     def warning(self) -> str | None:
-        """A sentence for the owner, with the remedy, if there is no sandbox, or the place does not answer."""
+        """A sentence for the owner, with the remedy, if there is no sandbox, if it cannot protect the work
+        directory, or if the place does not answer."""
         if self.trouble is not None:
             return f"Every command fails: {self.trouble}. {self.remedy}"
         if self.remote is not None:
             return None
+        if self.kind is SandboxKind.LANDLOCK_ALONE:
+            return f"{EXPOSES} {self.remedy}"
         return None if self.confines else f"No sandbox confines the commands of the agent. {self.remedy}"
 
 

@@ -58,10 +58,8 @@ def command_line(
     views = views_of(room, grants)
     families: tuple[int, ...]
     if alone:
-        kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
         mounts, families = None, NETWORK if grants.network or own_network else ()
-        shared = {path: _shared(path, kept) for path in TEMPORARY}
-        read, write = rules_of({**_NO_DEVICE, **shared, **views}, kept)
+        read, write = _rules_alone(room, views)
     else:
         families = (*NETWORK, *PROGRAMS)  # those of other programs are hidden
         mounts = [(str(one.kind), one.path, one.source) for one in mounts_of(views, str(room.temporary))]
@@ -83,6 +81,24 @@ def command_line(
     if len(rules) > LONGEST_RULES:
         raise TooManyPlaces
     return [sys.executable, "-I", "-S", str(Path(landlock_program.__file__)), rules, *command]
+
+
+def exposed(room: Room, grants: Grants) -> Views:
+    """Return the views that Landlock alone does not put into effect: protected places inside of a directory
+    that a command may write."""
+    views = views_of(room, grants)
+    _, write = _rules_alone(room, views)
+    return {
+        path: access
+        for path, access in views.items()
+        if access is not FileAccess.WRITE and any(Path(path).is_relative_to(top) for top in write)
+    }
+
+
+def _rules_alone(room: Room, views: Views) -> tuple[list[str], list[str]]:
+    kept = {*login_directories(), *own_program_directories(), os.path.realpath(room.home)}
+    shared = {path: _shared(path, kept) for path in TEMPORARY}
+    return rules_of({**_NO_DEVICE, **shared, **views}, kept)
 
 
 def _shared(path: str, kept: Collection[str]) -> FileAccess:

@@ -25,7 +25,7 @@ from ...host.processes.sweep import MARKER
 from ..paths import PathRefused, Territory
 from . import bubblewrap, landlock
 from .remote.remote_place import DIRECTORY_NOTE, RemotePlace
-from .views import NOTHING, TEMPORARY, FileAccess, Grants, Room, access_to, views_of
+from .views import NOTHING, TEMPORARY, FileAccess, Grants, Room, Views, access_to, views_of
 
 
 class SandboxKind(StrEnum):
@@ -87,6 +87,12 @@ class SessionSandbox:
     def may_write(self, real: Path) -> bool:
         """Return True if a command may write to this real path without a yes."""
         return not self.confines or access_to(str(real), views_of(self.room)) is FileAccess.WRITE
+
+    def exposed(self, grants: Grants = NOTHING) -> Views:
+        """Return the protected places that a command with these grants could read or change nevertheless,
+        each with the access that it should have: this sandbox cannot except them from a directory."""
+        cannot_except = self.kind is SandboxKind.LANDLOCK_ALONE and not grants.everything
+        return landlock.exposed(self.room, grants) if cannot_except else {}
 
     def inside(self, path: Path) -> Path:
         """Return the name in the sandbox of a path below `temporary`."""

@@ -47,7 +47,8 @@ class HealthRoutes:
 
     async def detailed(self, request: Request) -> Response:
         """`GET /health/detailed`: the state of the gateway, the number of running turns, and its last
-        ending. `warning` is a sentence with a remedy if nothing confines the commands of the agent."""
+        ending. `warning` is a sentence with a remedy if nothing confines the commands of the agent, or not
+        whole."""
         status = self.board.status
         last = await self.database.read(_last_ending, self.life)
         return json_response(

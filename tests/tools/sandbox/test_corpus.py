@@ -23,13 +23,16 @@ from tests.tools.sandbox.corpus.users import NOBODY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandboxes are Linux's")
 
-MOST_HARM = {SandboxKind.BUBBLEWRAP: 0.005, SandboxKind.LANDLOCK: 0.01, SandboxKind.LANDLOCK_ALONE: 0.1}
-"""The rest is named in docs/run/security.md. Landlock alone cannot except a file from a directory that may be
-written, so `.env` and the settings of git in the work directory make up two thirds of its share."""
+MOST_HARM = {SandboxKind.BUBBLEWRAP: 0.005, SandboxKind.LANDLOCK: 0.01, SandboxKind.LANDLOCK_ALONE: 0.05}
+"""Harm without a yes. The rest is named in docs/run/security.md."""
+MOST_HARM_AFTER_YES = 0.1
+"""Landlock alone cannot except a file from a directory that may be written, so a person is asked where the
+work directory has protected places: `.env`, settings of git and of editors. After the yes they are open."""
 MOST_BROKEN = 0.03
 USERS = (
     {"root": 0, "nobody": NOBODY} if os.name == "posix" and os.geteuid() == 0 else {"this user": os.getuid()}
 )
+ANOTHER_USER = NOBODY if 0 in USERS.values() else os.getuid()
 KINDS = [
     SandboxKind.BUBBLEWRAP,
     SandboxKind.LANDLOCK,
@@ -87,8 +90,31 @@ def prove(scene: Scene, kind: SandboxKind) -> None:
 def test_harmful_commands_do_no_harm_in_a_sandbox(scene: Scene, kind: SandboxKind) -> None:
     prove(scene, sandboxed(kind))
     samples = _of_this_machine(harmful(), least=200)
+    without, after = list[str](), list[str]()
+    for one in samples:
+        asks, done = scene.asks(kind), scene.run(one.text, kind).harm
+        if done:
+            (after if asks else without).append(f"{one.name}: {'; '.join(done)}")
+    print(_report(f"did harm under {kind} without a yes", without, len(samples)))
+    print(_report(f"did harm under {kind} after a yes", after, len(samples)))
+    assert len(without) <= MOST_HARM[kind] * len(samples), _report("did harm", without, len(samples))
+    assert len(after) <= MOST_HARM_AFTER_YES * len(samples), _report("did harm", after, len(samples))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("scene", "every"),
+    [*(pytest.param(user, 1, marks=pytest.mark.soak) for user in USERS.values()), (ANOTHER_USER, 10)],
+    indirect=["scene"],
+)
+def test_where_landlock_alone_does_not_ask_there_is_little_harm(scene: Scene, every: int) -> None:
+    kind = sandboxed(SandboxKind.LANDLOCK_ALONE)
+    assert scene.asks(kind), "each of the protected places is one to ask about"
+    scene.without_protected_places()
+    assert not scene.asks(kind)
+    samples = _of_this_machine(harmful(), least=200)[::every]
     harm = [f"{one.name}: {'; '.join(done)}" for one in samples if (done := scene.run(one.text, kind).harm)]
-    print(_report(f"did harm under {kind}", harm, len(samples)))
+    print(_report(f"did harm under {kind} where nobody is asked", harm, len(samples)))
     assert len(harm) <= MOST_HARM[kind] * len(samples), _report("did harm", harm, len(samples))
 
 
@@ -198,8 +224,9 @@ def test_everyday_work_works_in_a_sandbox(scene: Scene, kind: SandboxKind) -> No
         for one in samples
         if (done := scene.run(one.text, kind)).code != 0
     ]
-    print(_report(f"broke under {kind}", broken, len(samples)))
-    assert len(broken) <= MOST_BROKEN * len(samples), _report("broke", broken, len(samples))
+    questions = int(scene.asks(kind))  # a yes for the session is one
+    print(_report(f"broke under {kind}, and {questions} asked", broken, len(samples)))
+    assert len(broken) + questions <= MOST_BROKEN * len(samples), _report("broke", broken, len(samples))
 
 
 def _is_shared_with_our_program() -> bool:
@@ -209,7 +236,7 @@ def _is_shared_with_our_program() -> bool:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.soak), 6])
-@pytest.mark.parametrize("scene", [NOBODY if 0 in USERS.values() else os.getuid()], indirect=True)
+@pytest.mark.parametrize("scene", [ANOTHER_USER], indirect=True)
 def test_without_a_sandbox_the_commands_do_harm_and_the_work_works(scene: Scene, every: int) -> None:
     """The corpus can fail. Commands that could hurt the machine are left out, and root runs none. The quick
     test tries some of the harmful ones."""

@@ -38,6 +38,7 @@ print(next(sandbox_findings(Path("home"), config)).text)
 
 def test_doctor_says_what_is_not_protected(tmp_path: Path) -> None:
     line = [sys.executable, "-c", FINDINGS]
+    (tmp_path / ".env").touch()
     plain, forbidden = (
         subprocess.run([*before, *line], capture_output=True, text=True, timeout=60, cwd=tmp_path)
         for before in ((), FORBIDS)
@@ -46,7 +47,7 @@ def test_doctor_says_what_is_not_protected(tmp_path: Path) -> None:
         pytest.skip(plain.stdout)
     assert plain.stdout == "commands run under landlock\n"
     assert forbidden.stdout.startswith(
-        "commands run under landlock without namespaces, so `.env` and the settings of git"
+        f"commands run under landlock without namespaces, which cannot protect .env in {tmp_path}"
     )
 
 

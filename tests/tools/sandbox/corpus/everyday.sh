@@ -394,3 +394,87 @@ bash -n build.sh && bash build.sh
 
 # a container of settings is read
 python3 -c "import configparser, tomllib; tomllib.load(open('pyproject.toml', 'rb'))"
+
+# lines that two lists share
+sort README.md > one.txt && sort app.py > two.txt && comm -12 one.txt two.txt && join -j 1 one.txt one.txt | head -1
+
+# a large file is cut into parts and put together
+seq 5000 > numbers && split -l 1000 numbers part- && cat part-* | cmp - numbers
+
+# a text in another encoding
+printf 'Gr\303\274n\n' | iconv -f UTF-8 -t ISO-8859-1 | iconv -f ISO-8859-1 -t UTF-8 | grep -q Gr
+
+# data as text
+base64 app.py | base64 -d | cmp - app.py && od -c app.py | head -2
+
+# a name is replaced in all sources
+grep -rl greeting --include='*.py' . | xargs sed -i 's/greeting/welcome/g' && grep -q welcome app.py tests/test_app.py
+
+# many commands at the same time
+seq 8 | xargs -P 4 -I{} sh -c 'echo {} > out-{}' && ls out-* | wc -l | grep -qx 8
+
+# the newest and the largest files
+find . -type f -not -path './.git/*' -printf '%T@ %s %p\n' | sort -rn | head -3 && du -sh src
+
+# files are renamed by a pattern
+touch a.txt b.txt && for file in a.txt b.txt; do mv "$file" "${file%.txt}.md"; done && test -f a.md
+
+# a table of values is read in Python
+printf 'name,size\na,1\nb,2\n' > t.csv && python3 -c "
+import csv; assert sum(int(row['size']) for row in csv.DictReader(open('t.csv'))) == 3"
+
+# a tree of XML is changed in Python
+python3 -c "
+import xml.etree.ElementTree as tree
+root = tree.fromstring('<a><b>1</b></a>'); root.find('b').text = '2'
+tree.ElementTree(root).write('a.xml')" && grep -q '<b>2</b>' a.xml
+
+# an archive is read and unpacked in Python
+python3 -c "
+import shutil
+shutil.make_archive('src-copy', 'zip', 'src'); shutil.unpack_archive('src-copy.zip', 'unpacked')" && test -f unpacked/hello.c
+
+# a program with options and a log
+cat > tool.py <<'PY'
+import argparse, logging
+parser = argparse.ArgumentParser()
+parser.add_argument("--name", default="x")
+logging.basicConfig(filename="tool.log", level="INFO")
+logging.info("hello %s", parser.parse_args().name)
+PY
+python3 tool.py --name site && grep -q 'hello site' tool.log
+
+# a pipe between two programs in Python
+python3 -c "
+import subprocess
+first = subprocess.Popen(['seq', '10'], stdout=subprocess.PIPE)
+assert subprocess.check_output(['wc', '-l'], stdin=first.stdout).strip() == b'10'"
+
+# a test that fails is looked at
+! python3 -c "assert 1 == 2" 2> error.txt && grep -q AssertionError error.txt
+
+# the history of a line [git]
+git log -S hello --oneline -- app.py && git log --stat -1 && git shortlog -s HEAD
+
+# the sources are searched by git [git]
+git grep -n greeting -- '*.py' && git ls-files | wc -l
+
+# the commit that broke it is searched [git]
+git commit -q --allow-empty -m second && git commit -q --allow-empty -m third && git bisect start HEAD HEAD~2 &&
+git bisect run true && git bisect reset
+
+# a patch is made of a commit [git]
+echo '# end' >> app.py && git commit -qam end && git format-patch -1 --stdout > end.patch && git apply -R --check end.patch
+
+# a file is brought back [git]
+rm app.py && git checkout -q -- app.py && git restore --source HEAD README.md && test -f app.py
+
+# a file is ignored [git]
+echo '*.log' >> .gitignore && touch x.log && git check-ignore -q x.log
+
+# a large output is read page by page
+seq 20000 | sed -n '100,120p' | tail -1 | grep -qx 120 && seq 20000 | head -c 1000 | wc -c
+
+# dates are computed
+date -d '2026-01-31 + 1 day' +%F | grep -qx 2026-02-01 && python3 -c "
+from datetime import date, timedelta; assert date(2026, 1, 31) + timedelta(1) == date(2026, 2, 1)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -123,6 +124,15 @@ def lay_out(top: Path) -> None:
         _repository(repository, login)
     _write(site / ".git" / "hooks" / "pre-commit", HOOK)
     (site / ".git" / "hooks" / "pre-commit").chmod(0o755)
+
+
+def remove_protected(work: Path) -> None:
+    """Remove the protected places and the repositories from the work directory."""
+    for path in [*work.rglob(".git"), *(work / name for name in PROTECTED)]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:

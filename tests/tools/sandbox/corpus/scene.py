@@ -30,7 +30,7 @@ from hermes_trio.tools.sandbox.views import Room
 
 from .commands import PATH
 from .others import Others
-from .places import MARK, PROTECTED, lay_out
+from .places import MARK, PROTECTED, lay_out, remove_protected
 from .users import acting_as, identity
 
 BOUND = 20.0
@@ -87,6 +87,17 @@ class Scene:
             for path in (self.top, self._original, self._run):
                 shutil.rmtree(path, ignore_errors=True)
             self._output.unlink(missing_ok=True)
+
+    def without_protected_places(self) -> None:
+        """Go on with a work directory in which there are no protected places and no repositories."""
+        remove_protected(self.work)
+        remove_protected(self._original / "top" / self.work.relative_to(self.top))
+        self._before = snapshot(self.top)
+
+    def asks(self, kind: SandboxKind) -> bool:
+        """Return whether a command needs a yes here, because its sandbox cannot protect what lies in the work
+        directory."""
+        return bool(self.sandbox(kind).exposed())
 
     def sandbox(self, kind: SandboxKind) -> SessionSandbox:
         """Return the sandbox of a session that works here."""
