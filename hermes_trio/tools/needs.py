@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ..host.processes.peers import is_on_this_machine
+from .safety.protected_paths import folded, holds_protected
 from .safety.verdict import one_command
 from .sandbox.granted_hosts import Host, host_of
 from .sandbox.views import Grants
@@ -91,4 +92,5 @@ def is_allowed(name: str, allowed: Collection[str]) -> bool:
 
 def write_kind(path: Path) -> str:
     """Return the question for writing to a path, in words."""
-    return f"writes to {path}, outside of the work directory"
+    later = ", with all files that run later in it" if holds_protected(folded(str(path))) else ""
+    return f"writes to {path}{later}, which it may not without a yes"

@@ -25,7 +25,9 @@ from ..safety.protected_paths import (
     Level,
     Parts,
     absolute_places,
+    folded,
     folded_name,
+    holds_protected,
     own_program_directories,
     places_named,
 )
@@ -116,8 +118,17 @@ def views_of(room: Room, grants: Grants = NOTHING) -> Views:
     for path in _existing(map(str, (room.files, *room.readable))):
         views[path] = max(views.get(path, FileAccess.READ), FileAccess.READ)
     for path in _existing(map(str, (room.temporary, *grants.writable))):
+        if holds_protected(folded(path)):
+            views = {one: access for one, access in views.items() if not _is_opened(one, access, path)}
         views[path] = FileAccess.WRITE
     return views
+
+
+def _is_opened(path: str, access: FileAccess, granted: str) -> bool:
+    """Return whether a file that runs later may be written because a directory such as `.git` was granted,
+    whose other files are harmless: git replaces its settings by a rename in that directory."""
+    is_own = any(Path(path).is_relative_to(top) for top in own_program_directories())
+    return access is FileAccess.READ and not is_own and Path(path).is_relative_to(granted)
 
 
 def access_to(path: str, views: Views) -> FileAccess:

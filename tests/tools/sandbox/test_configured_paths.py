@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from hermes_trio.config.schema import TerminalConfig
 from hermes_trio.tools.sandbox.available import reason_against
 from hermes_trio.tools.sandbox.session_sandbox import SandboxKind, SessionSandbox
-from hermes_trio.tools.sandbox.views import Room
+from hermes_trio.tools.sandbox.views import NOTHING, Grants, Room
 from tests.stage import Stage, everyone
 from tests.tools.bench import Bench
 
@@ -48,6 +49,32 @@ def test_a_home_and_a_work_directory_behind_links_work(kind: SandboxKind, tmp_pa
     assert (room.work / "a").read_text() == (room.temporary / "a").read_text() == "a\n"
 
 
+@pytest.mark.parametrize("kind", [SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK])
+@pytest.mark.skipif(shutil.which("git") is None, reason="it needs git")
+def test_a_yes_to_write_git_lets_git_change_the_settings_of_a_repository(
+    kind: SandboxKind, tmp_path: Path
+) -> None:
+    if reason := reason_against(kind):
+        pytest.skip(reason)
+    top = tmp_path.resolve()
+    (top / "home").mkdir()
+    subprocess.run(["git", "init", "-q", str(top / "work")], check=True)
+    (top / "work" / ".env").write_text("KEY=7d5f0c1b\n")
+    room = Room(top / "home", top / "work", top / "home" / "scratch" / "own", top / "files")
+    sandbox = SessionSandbox(kind, room)
+
+    def code(grants: Grants) -> int:
+        confined = sandbox.confine("cat .env; git config user.name Person", room.work, grants)
+        environment = {**os.environ, **confined.variables}
+        done = subprocess.run(confined.command, cwd=confined.cwd, env=environment, stdout=subprocess.PIPE)
+        assert done.stdout == b""
+        return done.returncode
+
+    assert code(NOTHING) != 0
+    assert code(Grants(writable=(room.work / ".git",))) == 0
+    assert code(NOTHING) != 0
+
+
 async def test_a_configured_path_is_written_and_one_that_is_gone_disturbs_no_command(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -57,3 +84,32 @@ async def test_a_configured_path_is_written_and_one_that_is_gone_disturbs_no_com
         assert (tmp_path / "work/a").read_text() == "a\n"
         assert (tmp_path / "notes/a").read_text() == "a\n"
         assert not (tmp_path / "other/a").exists()
+
+
+FAILS_ONCE = """#!/bin/sh
+if rm {again} 2> /dev/null; then
+    echo "bwrap: Can't find source path /run/socket: No such file or directory" >&2
+    exit 1
+fi
+exec {bubblewrap} "$@"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="it needs bubblewrap")
+async def test_a_command_whose_sandbox_lost_a_socket_while_it_was_set_up_runs_after_all(
+    real_stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("work", "bin"):
+        (tmp_path / name).mkdir()
+    program, again = tmp_path / "bin" / "bwrap", tmp_path / "again"
+    program.write_text(FAILS_ONCE.format(again=again, bubblewrap=shutil.which("bwrap")))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    terminal = TerminalConfig(cwd=str(tmp_path / "work"), sandbox="bubblewrap")
+    real_stage.config = msgspec.structs.replace(everyone(), terminal=terminal)
+    bench = Bench(real_stage)
+    async with bench.life():
+        again.touch()
+        result = await bench.run("echo ran >> count; cat count")
+        assert result.content == "ran\n\n[exit code 0]"
+        assert not again.exists()
