@@ -33,6 +33,13 @@ class DatabaseConfig(Section, frozen=True):
             extra={"allowed": "a name without spaces that no other home has"},
         ),
     ] = None
+    address: Annotated[
+        Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$", max_length=300)] | None,
+        Meta(
+            description="Where other gateways reach this one. Left out: web.host, or the machine's name.",
+            extra={"allowed": "an address such as http://10.0.0.5:8642"},
+        ),
+    ] = None
     lease: Annotated[
         float,
         Meta(

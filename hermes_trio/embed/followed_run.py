@@ -108,7 +108,7 @@ async def begin_run(
     """Store a message, and follow its run during the block. Raises `OperationRefused`, `NoTurnsNow` and
     `TooManyWait`."""
     home = gateway.home
-    runs = Runs(home.database, home.world, home.journals, gateway.work.running)
+    runs = Runs(home.database, home.world, home.journals, gateway.work.running, home.owner, gateway.node.look)
     run_id = home.world.new_id()
     with home.journals.live.watching(run_id) as watch:  # before the first event
         posted = await _post(gateway, place, text, run_id)
@@ -137,6 +137,7 @@ async def _post(gateway: RunningGateway, place: str | SessionSource, text: str, 
             lambda _: None,
             home.path,
             partial(keep_upload, home),
+            home.owner,
         )
         target = RequestTarget(path_safe_id(place), None, "")
         return (await conversations.enter(ConversationInput(text), target, run_id)).posted
@@ -145,5 +146,6 @@ async def _post(gateway: RunningGateway, place: str | SessionSource, text: str, 
     if not control.takes_turns:
         raise NoTurnsNow
     event = MessageEvent(place, text, run_id=run_id)
-    request = await database.write(store_request, event, key_of(place, config), world.time())
+    key, at = key_of(place, config), world.time()
+    request = await database.write(store_request, event, key, at, home.owner)
     return await deliver(mailbox, request)

@@ -13,6 +13,7 @@ from .ending.endings_table import Cause, Ending
 from .ending.shutdown import Shutdown
 from .home.open_home import Home
 from .intake.mailbox import Mailbox
+from .nodes.lease import ALONE, Node
 from .outbound.chats import Chats
 from .session.work import Work
 
@@ -27,6 +28,7 @@ class RunningGateway:
     shutdown: Shutdown
     mailbox: Mailbox
     commands: Commands
+    node: Node = ALONE
 
     @property
     def control(self) -> Control:

@@ -212,7 +212,7 @@ async def _connected(
                     )
                     mailbox = Mailbox(home, chats, shutdown.control, access, work)
                     obey = Commands(home, chats, shutdown, access, mailbox, work)
-                    gateway = RunningGateway(home, chats, work, shutdown, mailbox, obey)
+                    gateway = RunningGateway(home, chats, work, shutdown, mailbox, obey, lease.node)
                     router = Router(home, chats, access, mailbox, obey)
                     catch_up = CatchUp(home, chats, access, work.sessions)
                     drain = Drain(home, chats, shutdown, work)

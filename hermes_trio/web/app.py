@@ -42,6 +42,8 @@ from .http.http_errors import HANDLERS
 from .http.openapi import DescriptionRoutes
 from .http.owner import OwnerCheck
 from .http.server import OpenListeners, listen, open_new_listeners, serve_connections
+from .nodes.forwarding import Forwarding
+from .nodes.peers import Peers, address_for_peers
 from .openai.completions import CompletionRoutes
 from .openai.run_routes import RunRoutes
 from .operation_responses import OPERATION_HANDLERS
@@ -59,6 +61,8 @@ class OpenDoor:
     """For example `http://127.0.0.1:8642`; empty if a program serves it."""
     auth: Auth
     application: Gate
+    peers: Peers
+    """The other gateways that share the store."""
 
     def link(self) -> str:
         """Return an address that logs a browser in, once and for some minutes; a path if a program serves
@@ -154,11 +158,16 @@ class Web:
                 gateway.work.agent,
             )
         )
-        handlers = self._handlers(gateway, auth, changes)
+        peers = Peers(home.database, home.owner, gateway.node.look)
+        forwarding = Forwarding(peers, auth.cluster_key, home.life)
+        handlers = self._handlers(gateway, auth, changes, forwarding)
         with home.worker("sender") as runner:
-            guard = RouteGuard(auth, OwnerCheck(runner, children=self._owns_process))
-            self._open = OpenDoor(address, auth, application(guard, handlers))
+            guard = RouteGuard(auth, OwnerCheck(runner, children=self._owns_process), forwarding.by_path)
+            self._open = OpenDoor(address, auth, application(guard, handlers), peers)
+            await peers.tell_address(address_for_peers(home.config.database.address, address))
+            await peers.read()
             async with trio.open_nursery() as noting:
+                noting.start_soon(peers.follow)
                 noting.start_soon(note_turns, changes, running)
                 noting.start_soon(note_gateway, changes, home.board)
                 noting.start_soon(changes.beat)
@@ -169,7 +178,9 @@ class Web:
         """Return an address that logs a browser in, once and for some minutes. Do not log it."""
         return self.opened.link()
 
-    def _handlers(self, gateway: RunningGateway, auth: Auth, changes: ChangeFeed) -> Mapping[type, object]:
+    def _handlers(
+        self, gateway: RunningGateway, auth: Auth, changes: ChangeFeed, forwarding: Forwarding
+    ) -> Mapping[type, object]:
         """Return the handlers of each group of routes. Only this function hands out parts of the gateway."""
         home, chats, work, shutdown = gateway.home, gateway.chats, gateway.work, gateway.shutdown
         config, world, database = home.config, home.world, home.database
@@ -179,9 +190,19 @@ class Web:
         answer_question = partial(give_answer, home)
         keep = partial(keep_upload, home)
         open_questions, stop_and_drop = running.open_questions, partial(stop_session, home, running)
-        runs = Runs(database, world, journals, running)
+        runs = Runs(database, world, journals, running, home.owner, gateway.node.look)
+        elsewhere = forwarding.to_session
         conversations = Conversations(
-            database, config, world, control, connections, deliver_request, changes.note, home.path, keep
+            database,
+            config,
+            world,
+            control,
+            connections,
+            deliver_request,
+            changes.note,
+            home.path,
+            keep,
+            home.owner,
         )
         metrics = metrics_of(gateway, self._long_steps)
         handlers = (
@@ -210,14 +231,15 @@ class Web:
                 deliver_request,
                 changes,
                 home.path,
+                home.owner,
             ),
             FileRoutes(home.path, keep),
             TurnRoutes(database, open_questions, answer_question, stop_and_drop, changes),
             CommandRoutes(database, config, work.sessions, connections, gateway.commands.obey, changes),
             ScheduleRoutes(database, config, world, connections, home.schedule),
             EventRoutes(database, journals, control, home.life, changes),
-            CompletionRoutes(config, runs, conversations, shutdown.work_over, self.callers),
-            RunRoutes(runs, conversations, answer_question),
+            CompletionRoutes(config, runs, conversations, shutdown.work_over, self.callers, elsewhere),
+            RunRoutes(runs, conversations, answer_question, elsewhere),
             DescriptionRoutes(SPECS, self._version),
             AdminRoutes(
                 home.path,

@@ -65,7 +65,7 @@ GROUPS: tuple[RouteGroup[Any], ...] = (
     RouteGroup(
         MessageRoutes,
         (
-            RouteSpec("GET", f"{SESSION}/messages", MessageRoutes.every),
+            RouteSpec("GET", f"{SESSION}/messages", MessageRoutes.every, anywhere=True),
             RouteSpec("POST", f"{SESSION}/messages", MessageRoutes.say, takes=NewMessage),
         ),
     ),

@@ -61,7 +61,7 @@ CONTRACT = {
     },
     "approvals": {"mode": "ask", "timeout": 300},
     "mcp_servers": {},
-    "database": {"url": None, "schema": "hermes_trio", "node": None, "lease": 30},
+    "database": {"url": None, "schema": "hermes_trio", "node": None, "address": None, "lease": 30},
     "journal": {"fsync": "terminal-only"},
     "gateway": {"max_running_turns": None, "resume_at_once": 8},
     "retention": {

@@ -366,7 +366,7 @@ def unfenced() -> Iterator[str]:
     for table in (*TABLES, "schema_steps"):
         columns = "*"
         if table == "lives":
-            columns = "life, node, begun_at, beat, ended_by, NULL::double precision AS over_at"
+            columns = "life, node, home, address, begun_at, beat, ended_by, NULL::double precision AS over_at"
         yield f"CREATE VIEW unfenced.{table} AS SELECT {columns} FROM {SCHEMA}.{table}"  # noqa: S608
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from ...base.errors import GatewayError
 from ...base.messages import MessageEvent
 from ...state.db.engine import Db
-from ...state.tables import inbox, turns
+from ...state.tables import chats, inbox, turns
 from ...state.tables.inbox import InboxState
 from .mailbox import MOST_WAITING, Mailbox
 
@@ -74,7 +74,9 @@ async def post(
         if known is None:
             raise NoTurnsNow
         return known
-    return await deliver(mailbox, await home.database.write(store_request, event, key, at), mode=mode)
+    return await deliver(
+        mailbox, await home.database.write(store_request, event, key, at, home.owner), mode=mode
+    )
 
 
 async def deliver(
@@ -97,8 +99,14 @@ async def deliver(
     return Posted(inbox_id, run_id, "started" if session is not None and begins else "queued")
 
 
-def store_request(db: Db, event: MessageEvent, key: str, at: float) -> StoredRequest:
-    """Store a message whose run is promised. Raises `TooManyWait`, which rolls the transaction back."""
+def store_request(
+    db: Db, event: MessageEvent, key: str, at: float, owner: str | None = None
+) -> StoredRequest:
+    """Store a message whose run is promised. Where several gateways share the store, `owner` is the life of
+    this one: it takes the chat if that is nobody's, so that no other one adopts it with the message. Raises
+    `TooManyWait`, which rolls the transaction back."""
+    if owner is not None:
+        chats.claim_free(db, owner, event.source.platform, event.source.account, event.source.chat_id)
     count = inbox.ask_count(db, key)
     stored = inbox.store(db, event, session_key=key, own_key=event.run_id or "", at=at)
     waiting = count()

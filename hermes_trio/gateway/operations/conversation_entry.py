@@ -123,6 +123,8 @@ class Conversations:
     home: Path
     keep: KeepFile
     """Stores a file in the directory of a session."""
+    owner: str | None = None
+    """The life of this gateway if others share its store."""
 
     async def enter(
         self, content: ConversationInput, target: RequestTarget, run_id: str | None = None
@@ -137,6 +139,7 @@ class Conversations:
             run_id or self.world.new_id(),
             self.world.new_id(),
             self.home,
+            self.owner,
         )
         entry, is_new, request = await self.database.write(_store, content, target, terms)
         if is_new:
@@ -149,7 +152,7 @@ class Conversations:
         return EnteredMessage(posted, target.session_id or entry.session_id, is_ours)
 
 
-def _session_name(content: ConversationInput, target: RequestTarget) -> str:
+def session_name(content: ConversationInput, target: RequestTarget) -> str:
     """Return the id of the session to which a request belongs."""
     if target.session_id is not None:
         return target.session_id
@@ -176,13 +179,14 @@ class _Terms:
     other_name: str
     """A name for a session of its own, if the session of the request is busy."""
     home: Path
+    owner: str | None
 
 
 def _store(
     db: Db, content: ConversationInput, target: RequestTarget, terms: _Terms
 ) -> tuple[SessionEntry, bool, StoredRequest]:
     """Find or make the session of a request, and store its message there. Return True with a new session."""
-    entry, is_new = _enter(db, content, target, _session_name(content, target), terms)
+    entry, is_new = _enter(db, content, target, session_name(content, target), terms)
     if entry is None:
         entry, is_new = _enter(db, content, target, terms.other_name, terms)
     assert entry is not None  # noqa: S101 - nothing waits in a session with a new name
@@ -195,7 +199,7 @@ def _store(
         fingerprint=fingerprint,
         run_id=terms.run_id,
     )
-    request = store_request(db, event, entry.session_key, terms.world.time())
+    request = store_request(db, event, entry.session_key, terms.world.time(), terms.owner)
     if request.known is not None:
         for row in inbox.by_ids(db, [request.inbox_id]):
             if row.event.fingerprint != fingerprint:

@@ -2,7 +2,8 @@
 
 Past events come from the run's journal, new ones from the live broadcast. A follower that hears nothing for
 a while reads the run's state from the database again, so it also gets an end for a run that has none in its
-journal: the message was dropped before the run began, or the disk did not take the last record.
+journal: the message was dropped before the run began, or the disk did not take the last record. The events of
+a run in another gateway are read from its journal at each look, and those of a lost one after it is over.
 
 It reads journals and rows, and stores nothing.
 """
@@ -75,27 +76,39 @@ async def follow(runs: Runs, run_id: str, follower: RunFollower) -> bool:
                 seq = max(reading.next_seq, follower.after + 1)
                 await follower.hear([_made_up_end(run_id, state, seq)])
                 return True
-            if await follow_from_start(runs, run_id, follower, watch) or watch.ended:
+            within = silence_of(runs, state)
+            if await follow_from_start(runs, run_id, follower, watch, within) or watch.ended:
                 return follower.has_end
 
 
-async def follow_from_start(runs: Runs, run_id: str, follower: RunFollower, watch: Subscription) -> bool:
+async def follow_from_start(
+    runs: Runs, run_id: str, follower: RunFollower, watch: Subscription, within: float = HEARTBEAT
+) -> bool:
     """Tell the live events of a run until its end, and return True. Return False if there is more to read:
-    the run is over, and its last event was not heard; or the subscription was too slow."""
+    the run is over, and its last event was not heard; or it is not heard here; or the subscription was too
+    slow. `within` are the seconds of silence after which this is found out."""
     while not follower.has_end:
         records: Sequence[Record] | None = None
-        with trio.CancelScope(deadline=trio.current_time() + HEARTBEAT):  # needs less than `move_on_after`
+        with trio.CancelScope(deadline=trio.current_time() + within):  # needs less than `move_on_after`
             records = await watch.next()
         if records is None:
             await follower.silence()
             state = await runs.state(run_id)
-            if state is None or state.is_over:
+            within = silence_of(runs, state)
+            if state is None or state.is_over or within < HEARTBEAT:
                 break
         elif not records:
             break
         else:
             await follower.hear(records)
     return follower.has_end
+
+
+def silence_of(runs: Runs, state: RunState | None) -> float:
+    """Return the seconds to wait for the next event of a run before its rows are read again. The events of
+    another gateway are not heard here, and a waiting run may begin there."""
+    is_own = state is not None and state.turn is not None and state.turn.life == runs.life
+    return HEARTBEAT if runs.life is None or is_own else min(runs.look, HEARTBEAT)
 
 
 async def _read(runs: Runs, state: RunState | None, follower: RunFollower) -> Reading:

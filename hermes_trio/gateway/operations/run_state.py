@@ -89,6 +89,10 @@ class Runs:
     world: World
     journals: Journals
     running: RunningTurns
+    life: str | None = None
+    """The life of this gateway if others share its store; None if it is alone, so that all runs are its."""
+    look: float = 1.0
+    """Seconds between two looks at the journal of a run of another gateway."""
 
     async def state(self, run_id: str) -> RunState | None:
         """Return the state of a run; None if no run of this name exists or was promised."""

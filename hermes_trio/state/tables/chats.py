@@ -17,9 +17,15 @@ def claim(db: Db, life: str, platform: str, account: str, chat_id: str) -> str:
     chat = platform, account, chat_id
     owner = owner_of(db, *chat)
     if owner is None:
-        db.execute("INSERT INTO chats VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", (*chat, life))
+        claim_free(db, life, *chat)
         owner = owner_of(db, *chat)
     return owner or life
+
+
+def claim_free(db: Db, life: str, platform: str, account: str, chat_id: str) -> None:
+    """Take a chat if it is nobody's, without asking who owns it now."""
+    chat = platform, account, chat_id
+    db.execute("INSERT INTO chats VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", (*chat, life))
 
 
 def owner_of(db: Db, platform: str, account: str, chat_id: str) -> str | None:

@@ -25,6 +25,16 @@ class LifeRow:
     """The number of its transactions."""
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another life that goes on, as far as anybody knows."""
+
+    life: str
+    node: str
+    address: str | None
+    """Where its web server is reached; None if it has none, or not yet."""
+
+
 def begin(db: Db, life: str, node: str, at: float, *, home: str | None = None) -> bool:
     """Store that a life begins in a home; left out: the one that is known by this name. Return False, with
     nothing stored, if a life that goes on has the name."""
@@ -67,6 +77,17 @@ def living_named(db: Db, node: str) -> LifeRow | None:
     query = "SELECT life, node, beat FROM lives WHERE over_at IS NULL AND node = ?"
     row = db.execute(query, (node,)).fetchone()
     return LifeRow(*row) if row else None
+
+
+def note_address(db: Db, life: str, address: str) -> None:
+    """Store where the other lives reach the web server of this one."""
+    db.execute("UPDATE lives SET address = ? WHERE life = ?", (address, life))
+
+
+def peers_of(db: Db, life: str) -> list[Peer]:
+    """Return the lives that go on beside this one."""
+    query = "SELECT life, node, address FROM lives WHERE over_at IS NULL AND life <> ? ORDER BY begun_at"
+    return [Peer(*row) for row in db.execute(query, (life,))]
 
 
 def end(db: Db, seen: LifeRow, by: str, at: float) -> bool:

@@ -75,6 +75,8 @@ class MessageRoutes:
     deliver: DeliverRequest
     changes: ChangeFeed
     home: Path
+    owner: str | None
+    """The life of this gateway if others share its store."""
 
     async def every(self, request: Request) -> Response:
         """`GET /api/sessions/{id}/messages?after=&limit=`: the messages in order, with the recovered parts of
@@ -134,7 +136,7 @@ class MessageRoutes:
         """Store a session, unless there is one already, with a message."""
         entry, _ = find_or_create(db, new)
         event = replace(self._event(body, entry), run_id=self.world.new_id())
-        return entry, store_request(db, event, entry.session_key, self.world.time())
+        return entry, store_request(db, event, entry.session_key, self.world.time(), self.owner)
 
     def _event(self, body: NewMessage, entry: SessionEntry) -> MessageEvent:
         """Return the event for a message to this session."""

@@ -42,6 +42,8 @@ from .login_attempts import LoginAttempts
 from .server import is_loopback
 
 PAGE_HEADER = "x-hermes-page"
+FORWARDED_BY = "x-hermes-forwarded-by"
+"""The header with the life of the gateway that forwards a request."""
 LONGEST_BROWSER = 300
 LINK_SECONDS = 600.0
 COOKIE_SECONDS = 30 * 86400
@@ -73,6 +75,16 @@ def web_key(home: Path, web: WebConfig) -> str:
     return key
 
 
+def cluster_key(key: str) -> str:
+    """Return the key of the gateways that share a store and a key, for requests from one to the other."""
+    return hmac.new(key.encode(), b"cluster", hashlib.sha256).hexdigest()
+
+
+def is_forwarded(request: Request) -> bool:
+    """Return True if a request comes from another gateway, which has let its sender in."""
+    return FORWARDED_BY in request.headers
+
+
 class LoginRequest(msgspec.Struct, frozen=True):
     """The body of a log-in with the key."""
 
@@ -85,6 +97,7 @@ class Auth:
     def __init__(self, key: str, host: str, cookie: str, world: World, logins: BrowserLogins) -> None:
         self.logins = logins
         self._key, self._host, self._world = key.encode(), host, world
+        self.cluster_key = cluster_key(key)
         self._names = {"localhost", host.lower(), socket.gethostname().lower()}
         self._links: dict[bytes, float] = {}
         self._attempts = LoginAttempts(world)
@@ -100,7 +113,8 @@ class Auth:
         refusal, login = self._key_refusal(request), None
         if refusal is not None:
             login = self.login_of(request)
-            if "authorization" in request.headers or login is None or not self._has_page_key(request):
+            is_tried = is_forwarded(request) or "authorization" in request.headers
+            if is_tried or login is None or not self._has_page_key(request):
                 raise refusal
             if _is_foreign(request):
                 raise _foreign()
@@ -119,14 +133,15 @@ class Auth:
         if "authorization" not in request.headers:
             return Refusal(401, "no_key", "This route needs the key.", _WHERE, _CHALLENGE)
         scheme, _, given = request.headers["authorization"].partition(" ")
-        return self._compare(request, given.strip()) if scheme.lower() == "bearer" else _wrong_key()
+        key = self.cluster_key if is_forwarded(request) else self._key.decode()
+        return self._compare(request, given.strip(), key) if scheme.lower() == "bearer" else _wrong_key()
 
-    def _compare(self, request: Request, given: str) -> Refusal | None:
+    def _compare(self, request: Request, given: str, key: str) -> Refusal | None:
         """Return None if this is the key. After too many wrong ones it is not compared."""
         seal = _sealed(given)
         if (too_many := self._attempts.refusal(request, seal)) is not None:
             return too_many
-        if hmac.compare_digest(seal, _sealed(self._key.decode())):
+        if hmac.compare_digest(seal, _sealed(key)):
             self._attempts.note_right_key(request)
             return None
         self._attempts.note_wrong(request, seal)
@@ -191,7 +206,7 @@ class Auth:
     async def log_in_by_key(self, request: Request) -> Response:
         """Log a browser in with the key of the body. The page key is in the header `X-Hermes-Page`."""
         given = (await read_json(request, LoginRequest, longest=LONGEST_LOGIN)).key
-        if (refusal := self._compare(request, given)) is not None:
+        if (refusal := self._compare(request, given, self._key.decode())) is not None:
             raise refusal
         response = Response(status_code=204)
         response.headers[PAGE_HEADER] = await self._let_in(request, response)

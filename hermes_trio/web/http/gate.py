@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -44,6 +45,11 @@ ANSWER = "hermes_trio.answer"
 """The key of the ASGI scope for the answer that a handler has returned."""
 
 T = TypeVar("T")
+Here = Callable[[], Awaitable[ASGIApp]]
+"""The handler of a request in this gateway."""
+Elsewhere = Callable[[Request, Here | None], Awaitable[ASGIApp | None]]
+"""Returns the answer of another gateway to a request that is for it; None for a request that is not. A
+handler that is given answers if the other gateway cannot."""
 ErrorHandlers = Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]
 
 
@@ -95,10 +101,12 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class RouteGuard:
-    """The checks of a single route: the key or a log-in, and the process that sent the request."""
+    """The checks of a single route: the key or a log-in, the process that sent the request, and the gateway
+    that has to answer it."""
 
     auth: Auth
     owner: OwnerCheck
+    elsewhere: Elsewhere
 
     def routes(self, group: RouteGroup[T], handlers: T) -> list[Route]:
         """Return the routes of a group, answered by these handlers."""
@@ -110,7 +118,12 @@ class RouteGuard:
             if not spec.is_open:
                 harmless = spec.may_be_gone or spec.method in SAFE  # to a sender that has gone
                 await self.owner.refuse_agents_processes(request, may_be_gone=harmless)
-            app = await spec.handler(handlers, request)
+            here = partial(spec.handler, handlers, request)
+            app = None
+            if not (spec.is_open or spec.anywhere):
+                app = await self.elsewhere(request, here if spec.method in SAFE else None)
+            if app is None:
+                app = await here()
             request.scope[ANSWER] = app if login is None else self.auth.logins.answering(login, app)
             return _sent_by_gate
 

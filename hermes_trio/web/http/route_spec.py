@@ -28,6 +28,8 @@ class RouteSpec(Generic[T]):
     """The type of the request's body."""
     is_open: bool = False
     """True if the route needs neither key nor log-in."""
+    anywhere: bool = False
+    """True if every gateway answers it from the store, whoever owns the chat of its session."""
     may_be_gone: bool = False
     """True if a client on this machine may close the connection before the answer: see `owner`."""
 

@@ -34,8 +34,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ...base.errors import GatewayError
 from ...base.events import INTERRUPTED, MessageDelta, RunCompleted, RunFailed, ToolCompleted, ToolStarted
 from ...config.schema import GatewayConfig
-from ...gateway.operations.conversation_entry import Conversations, EnteredMessage
-from ...gateway.operations.run_follower import RunFollower, fields_of, follow, follow_from_start
+from ...gateway.operations.conversation_entry import Conversations, EnteredMessage, session_name
+from ...gateway.operations.run_follower import (
+    RunFollower,
+    fields_of,
+    follow,
+    follow_from_start,
+    silence_of,
+)
 from ...gateway.operations.run_state import Runs
 from ...journal.broadcast import Subscription
 from ...journal.record import Record
@@ -48,6 +54,7 @@ from ..http.http_errors import (
     read_body,
     refusal_response,
 )
+from ..nodes.forwarding import SessionElsewhere
 from .chat_messages import LONGEST_WITH_PICTURES, conversation_of, target_of
 from .completion_request import completion_asked
 from .run_routes import DONE, STOP_WITHIN
@@ -83,6 +90,7 @@ class CompletionRoutes:
     gateway_over: trio.Event
     callers: Counter[str]
     """The number of clients that wait for the answer of each run."""
+    elsewhere: SessionElsewhere
 
     async def models(self, request: Request) -> Response:
         """`GET /v1/models`: the models that may be named. All of them are the gateway's own."""
@@ -104,6 +112,8 @@ class CompletionRoutes:
         target, content = target_of(request, body, session_id), conversation_of(asked.messages)
         if session_id is not None:
             content = replace(content, history=None, earlier_files=())
+        if (elsewhere := await self.elsewhere(request, session_name(content, target), body)) is not None:
+            return elsewhere
         is_stream, comes_again = asked.stream, target.key is not None
         has_usage_chunk = bool(asked.stream_options and asked.stream_options.include_usage)
         # A list, from which it is taken: it may hold a long conversation, and the answer lasts a whole turn.
@@ -208,9 +218,10 @@ class Completion:
 
     async def follow(self, follower: RunFollower) -> None:
         """Tell the events of the run until it is over or the gateway ends."""
-        watch = self._watch
-        if watch is None or not await follow_from_start(self.runs, self.run_id, follower, watch):
-            await follow(self.runs, self.run_id, follower)
+        runs, run_id, watch = self.runs, self.run_id, self._watch
+        within = silence_of(runs, None)
+        if watch is None or not await follow_from_start(runs, run_id, follower, watch, within):
+            await follow(runs, run_id, follower)
 
     def add(self, record: Record) -> str:
         """Take in an event, and return the text that it adds. Text after a tool use begins a new paragraph,

@@ -18,7 +18,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ...base.errors import JournalError
-from ...gateway.operations.conversation_entry import ConversationInput, Conversations, RequestTarget
+from ...gateway.operations.conversation_entry import (
+    ConversationInput,
+    Conversations,
+    RequestTarget,
+    session_name,
+)
 from ...gateway.operations.gateway_actions import AnswerQuestion
 from ...gateway.operations.run_follower import RunFollower, fields_of, follow
 from ...gateway.operations.run_state import Runs, RunState
@@ -28,6 +33,7 @@ from ...journal.replay import parse_cursor
 from ...state.tables import approvals
 from ..http.event_stream import EventStream, Write, frame
 from ..http.http_errors import NotThere, Refusal, json_response, parsed, read_body, read_json
+from ..nodes.forwarding import SessionElsewhere
 from .chat_messages import (
     LONGEST_WITH_PICTURES,
     MOST_MESSAGES,
@@ -70,6 +76,7 @@ class RunRoutes:
     runs: Runs
     conversations: Conversations
     answer_question: AnswerQuestion
+    elsewhere: SessionElsewhere
 
     async def capabilities(self, request: Request) -> Response:
         """`GET /v1/capabilities`: the features that a client may rely on."""
@@ -87,7 +94,7 @@ class RunRoutes:
         )
         return json_response({"object": "hermes.api_server.capabilities", "features": features})
 
-    async def begin(self, request: Request) -> Response:
+    async def begin(self, request: Request) -> ASGIApp:
         """`POST /v1/runs` `{input, session_id}`: 202, with the name of a run. The same request with the same
         `Idempotency-Key` returns the same run."""
         body = await read_body(request, LONGEST_WITH_PICTURES)
@@ -95,7 +102,10 @@ class RunRoutes:
         target = target_of(request, body, asked.session_id)
         if target.session_id is None and target.key is None:
             target = RequestTarget(self.runs.world.new_id(), None, "")
-        entered = await self.conversations.enter(_input_of(asked), target)
+        content = _input_of(asked)
+        if (elsewhere := await self.elsewhere(request, session_name(content, target), body)) is not None:
+            return elsewhere
+        entered = await self.conversations.enter(content, target)
         run_id, status = entered.posted.run_id, entered.posted.status
         answer = {"run_id": run_id, "session_id": entered.session, "status": status, "object": "run"}
         return json_response(answer, 202, {"Location": f"/v1/runs/{run_id}"})

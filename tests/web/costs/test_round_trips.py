@@ -41,7 +41,7 @@ async def test_a_turn_waits_for_the_server_for_results_and_commits_and_not_for_e
 ) -> None:
     async with counted_web(web_stage) as (http, life):
         trips.take()
-        for expected in (22, 13, 13):  # the first one of a session makes it, and has its prompt stored
+        for expected in (20, 13, 13):  # the first one of a session makes it, and has its prompt stored
             await complete(http)
             await life.cost()
             assert trips.take() == expected
