@@ -255,6 +255,21 @@ class WebConfig(Section, frozen=True):
     ] = None
 
 
+class HeartbeatConfig(Section, frozen=True):
+    """A sign of life for a watcher outside of this machine, which raises an alarm when none comes."""
+
+    url: Annotated[
+        Annotated[str, Meta(pattern=r"^https?://[^/]")] | None,
+        Meta(
+            description="Address that is fetched as a sign of life. Left out: none is sent.",
+            extra={"allowed": "an address with http:// or https://"},
+        ),
+    ] = None
+    every_seconds: Annotated[
+        int, Meta(ge=10, le=86_400, description="Seconds between two signs of life.")
+    ] = 60
+
+
 class McpToolsConfig(Section, frozen=True):
     """The selection of the tools of an MCP server."""
 
@@ -381,6 +396,9 @@ class GatewayConfig(Section, frozen=True):
     backup: Annotated[BackupConfig, Meta(description="Backups that the gateway makes by itself.")] = (
         BackupConfig()
     )
+    heartbeat: Annotated[
+        HeartbeatConfig, Meta(description="A sign of life for a watcher outside of this machine.")
+    ] = HeartbeatConfig()
     web: Annotated[WebConfig, Meta(description="The page and the HTTP API.")] = WebConfig()
     group_sessions_per_user: Annotated[
         bool, Meta(description="In a group, each person has a separate conversation.")

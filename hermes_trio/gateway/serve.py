@@ -43,6 +43,7 @@ from .ending.endings_table import MARGIN, Cause, Ending, Supervisor
 from .ending.shutdown import Shutdown
 from .ending.triggers import end_with_database
 from .facade import RunningGateway
+from .home.heartbeat import send_heartbeats
 from .home.housekeeping import keep_house
 from .home.open_home import Home
 from .intake.mailbox import Mailbox
@@ -51,7 +52,7 @@ from .links.link import Connection, keep_connected
 from .nodes.begun_life import begin_life
 from .nodes.lease import Lease, Node, node_of
 from .nodes.others import hold_role, look_after_own_chats, watch_others
-from .outbound.announcements import owe_stuck
+from .outbound.announcements import owe_return_after_crash, owe_stuck
 from .outbound.chats import Address, Chats, home_channels_of
 from .outbound.gone_chats import GoneChats
 from .outbound.rows import Chat
@@ -220,6 +221,7 @@ async def _connected(
                     # It outlives the turns by a moment, and then cancels a scope that has nothing left.
                     background.start_soon(drain.cut_when_due, turns.cancel_scope)  # noqa: ASYNC111
                     background.start_soon(keep_house, home, commands.guard)
+                    background.start_soon(send_heartbeats, home)
                     background.start_soon(keep_schedule, home, shutdown.control, work.sessions)
                     background.start_soon(work.running.limit.follow_lag)
                     background.start_soon(end_with_database, shutdown.control, home.database, home.world)
@@ -309,8 +311,10 @@ async def _take_over(
     lease.guards(home.database)
     if guard is not None:
         await _end_leftovers(home, shutdown, guard)
-    if crashed and home.config.agent.crash_recovery == "suspend":
-        await home.store.suspend_recently_active()
+    if crashed:
+        await owe_return_after_crash(home, connections)
+        if home.config.agent.crash_recovery == "suspend":
+            await home.store.suspend_recently_active()
     await import_sessions(home)
     await _settle_former_lives(home, connections)
 

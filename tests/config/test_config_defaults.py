@@ -73,6 +73,7 @@ CONTRACT = {
         "session_days": 90,
     },
     "backup": {"every_hours": 0, "keep": 7, "folder": None},
+    "heartbeat": {"url": None, "every_seconds": 60},
     "web": {"host": "127.0.0.1", "port": 8642, "key": None},
     "group_sessions_per_user": True,
     "thread_sessions_per_user": False,

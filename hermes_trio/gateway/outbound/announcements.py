@@ -9,7 +9,7 @@ This module may touch the lanes, the outbox and the restart markers of the home.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from ...base.errors import HomeUnusable
@@ -34,7 +34,7 @@ from ..ending.shutdown import Shutdown
 from ..home.open_home import Home
 from ..links.link import Connection
 from . import texts
-from .chats import Chats
+from .chats import Address, Chats, home_channels_of
 from .rows import Body, Chat, Place, owed, place_of
 
 log = Log(__name__)
@@ -114,6 +114,19 @@ async def announce_return(home: Home, chats: Chats, connection: Connection) -> N
     others = (other for other in chats.connections.values() if chats.home_channels.of(other) is not None)
     if all(other.link is not None for other in others):  # a platform that connects later is told then
         consume(home.path, RESTART_PENDING)
+
+
+async def owe_return_after_crash(home: Home, connections: Mapping[Address, Connection]) -> None:
+    """Owe the home channels the word that the gateway was down without its will; once an hour, however often
+    it crashes."""
+    channels = await home_channels_of(home, connections)
+    for connection in connections.values():
+        channel = channels.of(connection)
+        if channel is not None and _may_notify(home, connection.adapter.name):
+            chat, hour = Chat(*connection.address, channel.chat_id), int(home.world.time() // 3600)
+            key, body = f"crashed:{hour}:{':'.join(chat)}", Body(texts.back_after_crash())
+            row = owed(chat, key, body, thread_id=channel.thread_id)
+            await home.database.write(outbox.owe, row, home.world.time())
 
 
 def owe_stuck(db: Db, stuck: Iterable[SessionEntry], at: float) -> None:

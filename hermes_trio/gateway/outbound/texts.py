@@ -289,6 +289,10 @@ def gateway_back() -> str:
     return "♻ Gateway online: back and ready."
 
 
+def back_after_crash() -> str:
+    return "⚠ I was down without a stop (a kill, a crash or no power), and am back. What was cut goes on."
+
+
 def pairing_code(code: str, seconds: float) -> str:
     return (
         "🔑 I do not know you yet, and have not kept your message. Ask the owner of this gateway to enter\n"

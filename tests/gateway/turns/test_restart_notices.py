@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -113,3 +114,33 @@ async def test_a_start_that_is_repeated_after_a_cancel_tells_each_notice_once(
             await trio.sleep(5)
     assert stage.platform.chat("42").texts.count(texts.session_suspended()) == 1
     assert count_texts(stage.platform, "home", "back and ready") == 1
+
+
+@pytest.mark.sqlite
+async def test_a_home_channel_is_told_once_an_hour_that_the_gateway_was_down_without_a_stop(
+    stage: Stage,
+) -> None:
+    stage.allow(home_channel=HomeChannel("memory", "home"))
+
+    async def killed(number: int) -> None:
+        """Go on with the home as a kill leaves it."""
+        left = stage.home.with_name(f"left-{number}")
+        shutil.copytree(stage.home, left)
+        stage.platform.drop()
+        stage.home = left
+
+    def told() -> int:
+        return count_texts(stage.platform, "home", "down without a stop")
+
+    for number, expected in enumerate([0, 1, 1]):
+        async with stage.life():
+            await trio.sleep(5)
+            assert told() == expected
+            await killed(number)
+    await trio.sleep(3600)
+    async with stage.life():
+        await trio.sleep(5)
+        assert told() == 2
+    async with stage.life():
+        await trio.sleep(5)
+        assert told() == 2, "a stop is no crash"
