@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ..config.database_section import DatabaseConfig
 from ..platform.doctor_checks import Finding
 from ..state.chosen_store import DATABASE, reading_store
 from ..state.db.damaged import damaged_copies
-from ..state.db.migrations import applied_steps, shipped_steps
+from ..state.db.migrations import applied_steps, refusing_step, shipped_steps
 from ..state.db.opening import connect_reading
 from ..state.db.sqlite_errors import as_store_error
 from ..state.tables import lives
@@ -30,7 +30,7 @@ def _of_server(home: Path, config: DatabaseConfig) -> Iterator[Finding]:
     try:
         with reading_store(home, config) as db:
             (has_tables,) = db.execute("SELECT to_regclass('schema_steps') IS NOT NULL").fetchone()
-            had = applied_steps(db) if has_tables else set()
+            had = applied_steps(db) if has_tables else {}
             living = lives.living(db) if has_tables else []
             (is_standby, has_no_sync, synchronous) = db.execute(
                 "SELECT pg_is_in_recovery(), current_setting('synchronous_commit') = 'off', "
@@ -44,7 +44,7 @@ def _of_server(home: Path, config: DatabaseConfig) -> Iterator[Finding]:
     if has_no_sync:
         text = "synchronous_commit is off: a crash of the server can undo accepted messages"
         yield Finding("warning", text, "Set it to on for this database.")
-    if newer := _newer(had):
+    if newer := refusing_step(shipped_steps(), had):
         yield Finding("problem", f"the database was written by a newer version (it has {newer})", _INSTALL)
     elif not has_tables:
         yield Finding("ok", "the database answers; the first start makes its tables")
@@ -70,11 +70,11 @@ def _of_file(home: Path) -> Iterator[Finding]:
             # A problem of the disk or of permissions: the content of the file is unknown.
             yield Finding("problem", f"{path} cannot be read: {ours.problem}", ours.remedy)
             return
-        verdict, had = str(error), frozenset()
+        verdict, had = str(error), {}
     if verdict != "ok":
         remedy = "The next start moves a damaged database aside and makes a new one: copy it first."
         yield Finding("problem", f"{path} is damaged ({verdict})", remedy)
-    elif newer := _newer(had):
+    elif newer := refusing_step(shipped_steps(), had):
         yield Finding("problem", f"{path} was written by a newer version (it has {newer})", _INSTALL)
     else:
         yield Finding("ok", f"{path} is not damaged")
@@ -82,11 +82,6 @@ def _of_file(home: Path) -> Iterator[Finding]:
         text = f"the database was damaged once, and earlier conversations are only in {copy.name}"
         remedy = "Repair that file or restore a backup; delete it if it is not needed."
         yield Finding("warning", text, remedy)
-
-
-def _newer(had: Collection[str]) -> str | None:
-    """Return the last schema step that this version does not know."""
-    return max(set(had) - {step.name for step in shipped_steps()}, default=None)
 
 
 def _in_two(error: GatewayError) -> tuple[str, str]:

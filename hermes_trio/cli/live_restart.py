@@ -98,7 +98,7 @@ async def checked_version(successor: Successor, within: float, database: Databas
     """Wait until the successor is ready, and return its version. Raise `SuccessorFailed` if only one of the
     two versions can open the store once the successor has: then no process could go on if that one fails."""
     ready = await successor.ready(within)
-    applied = await database.read(applied_steps)
+    applied = (await database.read(applied_steps)).keys()
     known, version = frozenset(ready.schema_steps), ready.version
     if new := known - applied:
         raise SuccessorFailed(

@@ -81,9 +81,10 @@ class Router:
             await self._refuse(event)
             return
         key = self.home.store.key_of(source)
-        if at_door and await self.mailbox.told_owner(key, event):
-            return
         kind = route(event, running.open_questions(key))
+        # A message is stored by the transaction that finds its owner.
+        if at_door and kind is not Kind.MESSAGE and await self.mailbox.told_owner(key, event):
+            return
         if kind is Kind.UNREADABLE:
             why = event.text.partition("\n")[0]
             log.error("unreadable event kept in the inbox", platform=source.platform, why=why)
@@ -98,17 +99,20 @@ class Router:
         elif kind is Kind.STOP:
             await self._stop_draft(key, event)
         else:
-            await self._message(connection, key, event, answers=kind is Kind.ANSWER)
+            await self._message(connection, key, event, kind, at_door=at_door)
 
-    async def _message(self, connection: Connection, key: str, event: MessageEvent, *, answers: bool) -> None:
+    async def _message(
+        self, connection: Connection, key: str, event: MessageEvent, kind: Kind, *, at_door: bool
+    ) -> None:
         mailbox = self.mailbox
-        stored = await mailbox.store(key, event)
-        if stored.seen_before:
+        finds_owner = at_door and kind is Kind.MESSAGE
+        stored = await (mailbox.store_or_tell if finds_owner else mailbox.store)(key, event)
+        if stored is None or stored.seen_before:
             return
         source = event.source
         log.info("message received", platform=source.platform, chat=source.chat_id, key=key)
         self.chats.mark(event)
-        if answers:
+        if kind is Kind.ANSWER:
             # The platform does not send a stored event again, so a step that the disk refuses is repeated
             # here.
             answer = partial(mailbox.answer, key, stored.inbox_id, event)

@@ -13,6 +13,7 @@ from pathlib import Path
 import trio
 
 from ..base.errors import HomeUnusable, gateway_errors
+from ..base.pulse import Wakeup
 from ..base.world import World
 from ..config.known_secrets import masking_of
 from ..config.schema import GatewayConfig
@@ -50,6 +51,7 @@ from .intake.mailbox import Mailbox
 from .links.access import Access
 from .links.link import Connection, keep_connected
 from .nodes.begun_life import begin_life
+from .nodes.hints import hear_hints
 from .nodes.lease import Lease, Node, node_of
 from .nodes.others import hold_role, look_after_own_chats, watch_others
 from .outbound.announcements import owe_return_after_crash, owe_stuck
@@ -228,6 +230,7 @@ async def _connected(
                     background.start_soon(lease.keep, home.database)
                     settle_former = partial(_settle_former_lives, home, connections)
                     background.start_soon(watch_others, home, lease, settle_former)
+                    hints = Wakeup()
                     take_in = partial(router.accept, at_door=False)
                     background.start_soon(
                         look_after_own_chats,
@@ -236,7 +239,9 @@ async def _connected(
                         connections.values(),
                         catch_up.take_up,
                         take_in,
+                        hints,
                     )
+                    background.start_soon(hear_hints, home, hints.set)
                     for door in doors:
                         await open_doors.start(door, gateway)
                     for connection in connections.values():

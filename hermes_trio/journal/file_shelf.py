@@ -19,7 +19,7 @@ class FileShelf:
 
     root: Path
 
-    def open_run(self, session_id: str, run_id: str) -> RunFile:
+    def open_run(self, session_id: str, run_id: str, *, is_new: bool) -> RunFile:
         return RunFile(journal_path(self.root, session_id, run_id), session_id, run_id)
 
     def read(self, session_id: str, run_id: str) -> Reading:

@@ -49,8 +49,9 @@ class RowShelf:
         self._writing = KeptConnection(server, "journal writer")
         self._reading = KeptConnection(server, "journal reader")
 
-    def open_run(self, session_id: str, run_id: str) -> RowRun:
-        return RowRun(self, path_safe_id(session_id), path_safe_id(run_id, "run id"))
+    def open_run(self, session_id: str, run_id: str, *, is_new: bool) -> RowRun:
+        session_id, run_id = path_safe_id(session_id), path_safe_id(run_id, "run id")
+        return RowRun(self, session_id, run_id, Reading() if is_new else self.read(session_id, run_id))
 
     def read(self, session_id: str, run_id: str) -> Reading:
         query = "SELECT lines FROM journal WHERE run_id = ? AND session_id = ? ORDER BY first_seq"
@@ -114,9 +115,8 @@ class RowShelf:
 class RowRun:
     """The rows of a run, for its writer."""
 
-    def __init__(self, shelf: RowShelf, session_id: str, run_id: str) -> None:
+    def __init__(self, shelf: RowShelf, session_id: str, run_id: str, reading: Reading) -> None:
         self.session_id, self.run_id, self._shelf = session_id, run_id, shelf
-        reading = shelf.read(session_id, run_id)
         self.last_seq = reading.next_seq - 1
         self.ended = reading.terminal is not None
         self.closed = False

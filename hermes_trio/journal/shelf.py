@@ -38,8 +38,9 @@ class OpenRun(Protocol):
 class Shelf(Protocol):
     """All journals of a home or of a server. Each method may raise `JournalError`."""
 
-    def open_run(self, session_id: str, run_id: str) -> OpenRun:
-        """Open the journal of a run for writing. Raises `JournalBusy` for a second writer."""
+    def open_run(self, session_id: str, run_id: str, *, is_new: bool) -> OpenRun:
+        """Open the journal of a run for writing; `is_new` if it has none. Raises `JournalBusy` for a second
+        writer, perhaps not before the first write."""
 
     def read(self, session_id: str, run_id: str) -> Reading:
         """Return the current content of a journal; an empty one if there is none."""

@@ -206,14 +206,15 @@ class Journals:
         """The durations of the writes."""
         return self._jobs.took
 
-    async def open_run(self, session_id: str, run_id: str) -> RunWriter:
-        """Open the journal of a run for writing: `with await journals.open_run(...) as run`. A second writer
-        of the same run gets `JournalBusy`, also in another process."""
+    async def open_run(self, session_id: str, run_id: str, *, is_new: bool = False) -> RunWriter:
+        """Open the journal of a run for writing: `with await journals.open_run(...) as run`. With `is_new` no
+        server is asked what the run has. A second writer of the same run gets `JournalBusy`, also in another
+        process; from a server with its first event."""
         self._check_open(run_id)
         opened: list[OpenRun] = []
 
         def open_it() -> OpenRun:
-            opened.append(self.shelf.open_run(session_id, run_id))
+            opened.append(self.shelf.open_run(session_id, run_id, is_new=is_new))
             return opened[0]
 
         def close_it() -> None:

@@ -201,7 +201,7 @@ def test_a_damaged_database_is_a_problem_and_is_not_changed(broken_home: BrokenH
 
 def test_a_database_of_a_newer_version_is_a_problem(broken_home: BrokenHome) -> None:
     with closing(sqlite3.connect(broken_home.home / "gateway.db")) as connection, connection:
-        connection.execute("INSERT INTO schema_steps VALUES ('9999_of_tomorrow', 0)")
+        connection.execute("INSERT INTO schema_steps VALUES ('9999_of_tomorrow', 0, NULL)")
     assert "was written by a newer version (it has 9999_of_tomorrow)" in broken_home.problem()
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from ...base.messages import MessageEvent
 from ...state.db.engine import Db
-from ...state.rules.ownership import is_own, tell_owner
+from ...state.rules.ownership import is_own, store_or_tell, tell_owner
 from ...state.tables import inbox
 from ...state.tables.inbox import Stored
 from ..ending.control import Control
@@ -55,6 +55,17 @@ class Mailbox:
             at=home.world.time(),
             message_key=message_key,
             most=MOST_WAITING,
+        )
+
+    async def store_or_tell(self, key: str, event: MessageEvent) -> Stored | None:
+        """Store a message as `store` does. Return None if another gateway owns the chat: it was stored for
+        that one."""
+        home = self.home
+        if home.owner is None:
+            return await self.store(key, event)
+        own_key, at = home.world.new_id(), home.world.time()
+        return await home.database.write(
+            store_or_tell, home.owner, event, session_key=key, own_key=own_key, at=at, most=MOST_WAITING
         )
 
     async def store_done(self, key: str, event: MessageEvent) -> Stored:

@@ -89,7 +89,7 @@ class Lease:
 
     def guards(self, database: Database) -> None:
         """Let each transaction prove that this life goes on. Its row is stored."""
-        database.guard(Guard(self._moves_beat, self._beat, self._extend, self._end))
+        database.guard(Guard(self._moves_beat, self._demand, self._beat, self._extend, self._end))
 
     async def keep(self, database: Database) -> None:
         """Prove from time to time that this life goes on, if nothing else is stored. Runs until it is
@@ -106,6 +106,9 @@ class Lease:
 
     def _moves_beat(self, db: Db) -> Callable[[], bool]:
         return lives.move_beat(db, self.life)
+
+    def _demand(self, db: Db) -> None:
+        lives.demand(db, self.life)
 
     def _beat(self, db: Db) -> int:
         return lives.beat_of(db, self.life)

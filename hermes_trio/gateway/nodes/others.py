@@ -6,7 +6,8 @@ decides that, only the time between the looks of who takes over; a look that cam
 The take-over is a fence: from then on that life stores nothing. Then its open turns are ended, and its chats
 are free. Whoever finds this undone, because the one who took over is over too, does it.
 
-A hint that work waits is never needed: each gateway looks once in a second for what waits in its chats.
+A hint that work waits (`hints`) is never needed: each gateway also looks once in a second for what waits in
+its chats.
 
 It may touch the tables of lives and chats, and calls what takes up work.
 """
@@ -19,6 +20,7 @@ import trio
 
 from ...base.errors import GatewayError, StoreError
 from ...base.messages import MessageEvent
+from ...base.pulse import Wakeup
 from ...log import Log
 from ...state.db.engine import Db
 from ...state.rules.ownership import OwnWork
@@ -71,13 +73,21 @@ def _is_unsettled(db: Db) -> bool:
 
 
 async def look_after_own_chats(
-    home: Home, lease: Lease, connections: Iterable[Connection], take_up: TakeUp, accept: Accept
+    home: Home,
+    lease: Lease,
+    connections: Iterable[Connection],
+    take_up: TakeUp,
+    accept: Accept,
+    hints: Wakeup,
 ) -> None:
-    """Take up what waits in the chats of this gateway, and in those that are nobody's; take in what others
-    have received for it. Runs until it is cancelled; returns at once in a gateway that is alone."""
+    """Take up what waits in the chats of this gateway, and in those that are nobody's, after each hint and
+    from time to time; take in what others have received for it. Runs until it is cancelled; returns at once
+    in a gateway that is alone."""
     known: dict[Connection, frozenset[str]] = {}
     while home.owner is not None:
-        await trio.sleep(lease.node.look)
+        with trio.move_on_after(lease.node.look):
+            await hints.wait()
+        hints.clear()
         for connection in connections:
             if connection.link is None:
                 continue

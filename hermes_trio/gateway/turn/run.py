@@ -150,7 +150,7 @@ class Turns:
         try:
             try:
                 await self._set_prompt(key, run, begun)
-                return await self.home.journals.open_run(run.entry.session_id, run.run_id)
+                return await self.home.journals.open_run(run.entry.session_id, run.run_id, is_new=True)
             except GatewayError as error:
                 refused = error
             undo = partial(self.home.database.write, undo_beginning, run.run_id, self.home.world.time())

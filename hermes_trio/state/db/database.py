@@ -50,7 +50,7 @@ from ...host.loop.worker import (
     worker_thread,
 )
 from ...log import Log
-from .engine import Db, Engine
+from .engine import Db, Engine, Listener
 from .migrations import SchemaStep, shipped_steps
 from .sqlite_engine import open_sqlite
 
@@ -74,8 +74,11 @@ class Guard:
     """The proof, in each transaction, that the life which writes goes on."""
 
     proves: Callable[[Db], Callable[[], bool]]
-    """The first step of each transaction. It moves the beat. What it returns is called before the commit: if
-    that returns False, the life is over. So the result is not waited for alone."""
+    """The first step of each transaction. It moves the beat. What it returns is called before the commit, on
+    an engine that is not remote: if that returns False, the life is over."""
+    demands: Callable[[Db], object]
+    """The second step, on a remote engine: a statement that fails on the server, and with it the transaction,
+    if the life is over. So no answer has to be waited for before the commit."""
     beat: Callable[[Db], int]
     """The beat of the life: the number of its committed transactions, and of the one that asks."""
     proved: Callable[[float], object]
@@ -142,6 +145,11 @@ class Database:
             self._check_open()
             found = await self._reads.performed(run)
         return found
+
+    def listen(self, life: str) -> Listener | None:
+        """Open what hears hints that work waits for a life; None where nobody else stores any. Blocks. Raises
+        `StoreError`."""
+        return self._engine.listen(life)
 
     def guard(self, guard: Guard) -> None:
         """Let each transaction from now on begin with this proof. The life has no beat yet."""
@@ -241,6 +249,8 @@ class Database:
                         engine.rollback()
                         self._count_commit()
                         return
+                    if engine.is_remote:
+                        guard.demands(engine.writing)
             except Exception as error:  # not the fault of a step; retrying would wait for the lock again
                 engine.rollback()
                 if self._is_back():
@@ -251,9 +261,10 @@ class Database:
                 for write in batch:
                     write.result = outcome.Value(write.item(engine.writing))
                     engine.check()  # the other steps need the transaction
-                self._is_over = not goes_on()
-                if self._is_over:
-                    raise LifeIsOver(engine.path)
+                if not engine.is_remote:
+                    self._is_over = not goes_on()
+                    if self._is_over:
+                        raise LifeIsOver(engine.path)
                 is_committing = True
                 engine.commit()
                 self._count_commit()

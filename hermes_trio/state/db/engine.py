@@ -51,15 +51,33 @@ class Db(Protocol):
         """Run one statement of the subset."""
 
 
+class Listener(Protocol):
+    """Hears hints that work waits, which other gateways have stored."""
+
+    def fileno(self) -> int:
+        """Return the number of its socket, which is readable when there may be a hint."""
+
+    def heard(self) -> bool:
+        """Take the hints that have arrived, without waiting, and return whether there was one. Raises
+        `StoreError` if the connection is lost."""
+
+    def close(self) -> None:
+        """Hear no more."""
+
+
 class Engine(Protocol):
     """The connections of an open store: one that writes, and one that only reads. Every method blocks.
 
-    All methods are called by the writer's thread, except `read` and `close_reading` (the reader's) and
-    `end_reads` (any)."""
+    All methods are called by the writer's thread, except `read` and `close_reading` (the reader's), `listen`
+    (another one) and `end_reads` (any)."""
 
     @property
     def writing(self) -> Db:
         """The connection that steps are given. It refuses statements that begin or end a transaction."""
+
+    @property
+    def is_remote(self) -> bool:
+        """True if a statement is sent to a server with others, and fails the transaction there."""
 
     @property
     def path(self) -> Path:
@@ -83,6 +101,10 @@ class Engine(Protocol):
 
     def read(self, query: Callable[[Db], T]) -> T:
         """Return the result of `query` on one snapshot of the committed data. Its errors are translated."""
+
+    def listen(self, life: str) -> Listener | None:
+        """Open what hears hints for a life, on a thread of its own; None if no other gateway can store
+        anything. Raises `StoreError`."""
 
     def end_reads(self) -> None:
         """Interrupt the running read; it raises `StoreClosed`."""

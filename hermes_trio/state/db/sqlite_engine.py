@@ -31,7 +31,7 @@ def open_sqlite(path: Path, world: World, steps: Sequence[SchemaStep]) -> Sqlite
 class SqliteEngine:
     """The two connections of an open file."""
 
-    is_lost = False
+    is_lost = is_remote = False
 
     def __init__(self, path: Path, opened: Connections) -> None:
         self.damaged_copy = opened.damaged_copy
@@ -67,6 +67,9 @@ class SqliteEngine:
                     reading.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise as_store_error(error, self.path)  # noqa: B904 - has its cause
+
+    def listen(self, life: str) -> None:
+        return None
 
     def end_reads(self) -> None:
         self._reads_end = True

@@ -23,6 +23,7 @@ from ...base.world import World
 from ..db.engine import Db
 from ..db.migrations import SchemaStep
 from .connection import KeptConnection, PostgresConnection, Server
+from .hints import Hints, open_hints
 from .schema import bring_up_to_date
 from .server_errors import as_store_error
 
@@ -46,6 +47,7 @@ class PostgresEngine:
     """The two connections to a server."""
 
     damaged_copy = None
+    is_remote = True
 
     def __init__(self, server: Server, writing: PostgresConnection) -> None:
         self._server, self._writing = server, writing
@@ -89,6 +91,9 @@ class PostgresEngine:
                 remedy = "This is a bug: report it."
                 raise StoreClosed(self.path, "was closed during a read", remedy) from error
             raise self.translated(error)  # noqa: B904 - has its cause
+
+    def listen(self, life: str) -> Hints:
+        return open_hints(self._server, life)
 
     def end_reads(self) -> None:
         self._ends.set()

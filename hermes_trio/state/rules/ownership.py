@@ -12,7 +12,7 @@ from ...base.errors import ForeignChat
 from ...base.messages import MessageEvent
 from ..db.engine import Answer, Db
 from ..tables import chats, inbox, outbox, sessions, turns
-from ..tables.inbox import Received
+from ..tables.inbox import Received, Stored
 from ..tables.session_entry import SessionEntry
 
 
@@ -60,12 +60,25 @@ def tell_owner(db: Db, life: str, event: MessageEvent, *, session_key: str, own_
     """Store a message for the owner of its chat. Return False, with nothing stored, if this life owns the
     chat now, or has just taken it. Where a cut turn or an earlier message waits to be taken up, the owner is
     told even if it is this life: it takes them up in their order."""
-    source = event.source
-    chat = source.platform, source.account, source.chat_id
-    if not _has_earlier(db, chat) and chats.claim(db, life, *chat) == life:
+    chat = _place_of(event)
+    if not _ask_earlier(db, chat)() and chats.claim(db, life, *chat) == life:
         return False
     inbox.tell(db, event, session_key=session_key, own_key=own_key, at=at)
     return True
+
+
+def store_or_tell(
+    db: Db, life: str, event: MessageEvent, *, session_key: str, own_key: str, at: float, most: int
+) -> Stored | None:
+    """Store a message that waits for a turn in a chat of this life. Return None if it was stored for the
+    owner of its chat instead, as `tell_owner` does. The owner is asked for together with the rest."""
+    own, chat = ask_own(db, life, event), _place_of(event)
+    stored = inbox.store(db, event, session_key=session_key, own_key=own_key, at=at, most=most)
+    if own() or (not _ask_earlier(db, chat)() and chats.claim(db, life, *chat) == life):
+        return stored
+    if not stored.seen_before:
+        inbox.hand_to_owner(db, stored.inbox_id, at)
+    return None
 
 
 def own_work(db: Db, life: str, platform: str, account: str) -> OwnWork:
@@ -133,17 +146,26 @@ def ask_owner(db: Db, owner: str | None, platform: str, account: str, chat_id: s
 
 def is_own(db: Db, life: str, event: MessageEvent) -> bool:
     """Return True if this life owns the chat of an event, and nothing there has to be taken up before it."""
-    source = event.source
-    chat = source.platform, source.account, source.chat_id
-    owner = chats.ask_owner(db, *chat)
-    return not _has_earlier(db, chat) and owner() == life
+    return ask_own(db, life, event)()
 
 
-def _has_earlier(db: Db, chat: tuple[str, str, str]) -> bool:
-    """Return True if something in a chat waits to be taken up: a cut turn, or a message that was told to its
+def ask_own(db: Db, life: str, event: MessageEvent) -> Answer[bool]:
+    """Ask what `is_own` returns."""
+    chat = _place_of(event)
+    owner, has_earlier = chats.ask_owner(db, *chat), _ask_earlier(db, chat)
+    return lambda: not has_earlier() and owner() == life
+
+
+def _ask_earlier(db: Db, chat: tuple[str, str, str]) -> Answer[bool]:
+    """Ask whether something in a chat waits to be taken up: a cut turn, or a message that was told to its
     owner, perhaps to one who was taken over since."""
-    is_told = inbox.ask_told(db, *chat)
-    is_resumed = any(
-        _chat_of(entry) == chat and not turns.runs_in(db, entry.session_id) for entry in sessions.marked(db)
+    is_told, marked = inbox.ask_told(db, *chat), sessions.ask_all_marked(db)
+    return lambda: (
+        any(_chat_of(entry) == chat and not turns.runs_in(db, entry.session_id) for entry in marked())
+        or is_told()
     )
-    return is_resumed or is_told()
+
+
+def _place_of(event: MessageEvent) -> tuple[str, str, str]:
+    source = event.source
+    return source.platform, source.account, source.chat_id

@@ -128,6 +128,12 @@ def tell(db: Db, event: MessageEvent, *, session_key: str, own_key: str, at: flo
         db.execute("INSERT INTO told VALUES (?)", (stored.inbox_id,))
 
 
+def hand_to_owner(db: Db, inbox_id: int, at: float) -> None:
+    """Tell a message that was just stored to the life that owns its chat, which decides what it is."""
+    db.execute("UPDATE inbox SET state = 'done', done_at = ? WHERE inbox_id = ?", (at, inbox_id))
+    db.execute("INSERT INTO told VALUES (?)", (inbox_id,))
+
+
 def told(db: Db, platform: str, account: str) -> list[Received]:
     """Return the messages from this account that were told to owners, in order of arrival."""
     query = (

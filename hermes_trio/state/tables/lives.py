@@ -1,9 +1,11 @@
 """The table `lives`: one row for each run of a gateway, and the only authority on whether it goes on.
 
 A life is a fencing token. The first statement of each of its transactions moves its beat, and finds no row
-when the life is over; then nothing of the transaction is stored. Who ends a life names the beat that it has
-seen last, so a life that has stored something since goes on. No clock decides anything here: the times are
-for people.
+when the life is over; then nothing of the transaction is stored. On a server a second statement lets the
+transaction fail then: the server finds the end of the life, and no answer is waited for before the commit.
+
+Who ends a life names the beat that it has seen last, so a life that has stored something since goes on. No
+clock decides anything here: the times are for people.
 """
 
 from __future__ import annotations
@@ -46,6 +48,12 @@ def move_beat(db: Db, life: str) -> Callable[[], bool]:
     """Count a transaction of a life. What is returned tells whether the life goes on."""
     moved = db.execute("UPDATE lives SET beat = beat + 1 WHERE life = ? AND over_at IS NULL", (life,))
     return lambda: moved.rowcount == 1
+
+
+def demand(db: Db, life: str) -> None:
+    """Let the transaction fail on a server if this life is over: there a division by zero is an error. The
+    result need not be waited for."""
+    db.execute("SELECT 1 / count(*) FROM lives WHERE life = ? AND over_at IS NULL", (life,))
 
 
 def beat_of(db: Db, life: str) -> int:

@@ -126,11 +126,17 @@ def of_key(db: Db, key: str, *, limit: int) -> list[SessionEntry]:
 
 def marked(db: Db) -> list[SessionEntry]:
     """Return the open sessions with a resume mark, the oldest mark first."""
+    return ask_all_marked(db)()
+
+
+def ask_all_marked(db: Db) -> Answer[list[SessionEntry]]:
+    """Ask for the open sessions with a resume mark."""
     query = (
         f"{_SELECT} WHERE mark = 'resume_pending' AND ended_at IS NULL "
         "ORDER BY marked_at NULLS FIRST, created_at, session_id"
     )
-    return [_entry(row) for row in db.execute(query)]
+    found = db.execute(query)
+    return lambda: [_entry(row) for row in found]
 
 
 def used_since(db: Db, at: float) -> list[SessionEntry]:

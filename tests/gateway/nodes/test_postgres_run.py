@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trio
 
 from hermes_trio.testing import open_loopback
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import open_model_server
-from tests.machine import configure, environment, hermes, living
+from tests.live import succeeding
+from tests.machine import PATIENCE, configure, environment, hermes, living
 from tests.postgres import PostgresServer, postgres_server
 
 pytestmark = [
@@ -213,6 +215,25 @@ async def test_a_server_that_is_away_is_no_mistake_of_the_configuration(home: Pa
     assert "correct-horse" not in run.stderr
 
 
+async def test_a_live_restart_hands_the_chats_on_without_waiting_for_a_lease(
+    home: Path, server: PostgresServer
+) -> None:
+    async with open_loopback() as platform:
+        use(home, server.url(), port=platform.port, more=", lease: 3600")
+        async with succeeding(home) as gateway:
+            said = ["one", "two", "three"]
+            for text in said:
+                with trio.fail_after(PATIENCE):
+                    await platform.says(text)
+                    await platform.until(lambda text=text: platform.chat("42").last == f"You said: {text}")  # type: ignore[misc]
+                if text != "three":
+                    successor = (await gateway.restart()).json()["successor"]
+                    await gateway.served_by(successor)
+            lives = server.execute(f"SELECT over_at IS NULL FROM {schema_of(home)}.lives ORDER BY begun_at")  # noqa: S608
+    assert lives == [(False,), (False,), (True,)]
+    assert platform.chat("42").texts == [f"You said: {text}" for text in said]
+
+
 async def test_a_schema_of_a_newer_version_is_left_alone(home: Path, server: PostgresServer) -> None:
     use(home, server.url(), more=", node: here")
     async with living(home) as life:
@@ -221,7 +242,10 @@ async def test_a_schema_of_a_newer_version_is_left_alone(home: Path, server: Pos
         assert "the database answers; 1 gateway use" in found.stdout
         await hermes("stop", environ=environment(home))
         await life.ended()
-    server.execute(f"INSERT INTO {schema_of(home)}.schema_steps VALUES ('9999_later', 0)")  # noqa: S608
+    steps = f"{schema_of(home)}.schema_steps"
+    server.execute(f"INSERT INTO {steps} VALUES ('9998_next', 0, 9)")  # noqa: S608
+    assert "the database answers" in (await hermes("doctor", environ=environment(home))).stdout
+    server.execute(f"INSERT INTO {steps} VALUES ('9999_later', 0, NULL)")  # noqa: S608
     run = await hermes("run", environ=environment(home))
     assert (run.returncode, "Install that version or a newer one" in run.stderr) == (78, True)
     assert "written by a newer version" in (await hermes("doctor", environ=environment(home))).stdout

@@ -214,7 +214,7 @@ def test_a_backup_of_a_newer_version_and_a_file_that_is_missing_are_told_apart(
     home: Path, make: Make, tmp_path: Path, world: World
 ) -> None:
     opened = open_connections(home / "gateway.db", world, shipped_steps())
-    opened.writing.execute("INSERT INTO schema_steps VALUES ('9999_future', 0)")
+    opened.writing.execute("INSERT INTO schema_steps VALUES ('9999_future', 0, NULL)")
     opened.reading.close()
     opened.writing.close()
     with pytest.raises(StoreTooNew):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hermes_trio.base.world import World
 from hermes_trio.host.loop.worker import inline_worker
 from hermes_trio.state.db.database import OpenEngine, open_database
 from hermes_trio.state.db.engine import Db
-from hermes_trio.state.db.migrations import SchemaStep, shipped_steps
+from hermes_trio.state.db.migrations import SchemaStep, applied_steps, shipped_steps
 from hermes_trio.state.db.opening import open_connections
 from hermes_trio.state.store_copy import TABLES
 from hermes_trio.state.tables import transcript
@@ -22,6 +23,9 @@ from tests.state.rows import NOON, session
 from tests.state.seams import GUESTS, enter, guests
 
 ROOMS = SchemaStep("0002_rooms", "CREATE TABLE rooms (number INTEGER NOT NULL) STRICT;")
+TABLES_OF_GUESTS = SchemaStep(
+    "0002_tables", "-- lives-with: 0001\nALTER TABLE guests ADD COLUMN seat INTEGER;"
+)
 BROKEN = SchemaStep("0003_broken", "CREATE TABLE beds (number INTEGER) STRICT; DROP TABLE nowhere;")
 
 
@@ -79,6 +83,47 @@ def test_a_schema_of_a_newer_version_is_refused(
     newer.close_writing()
     with pytest.raises(StoreTooNew, match="0002_rooms"):
         open_engine(path, world, [GUESTS])
+
+
+async def test_a_version_goes_on_with_a_store_of_the_next_one_that_lives_with_it(
+    tmp_path: Path, world: World, open_engine: OpenEngine
+) -> None:
+    """From N to N + 1, back, and to N + 1 again, with everything that each of them stores."""
+    path = tmp_path / "gateway.db"
+    for steps, name in (([GUESTS], "Kim"), ([GUESTS, TABLES_OF_GUESTS], "Robin"), ([GUESTS], "Sam")):
+        async with open_database(
+            path, world, worker=inline_worker, steps=steps, open_engine=open_engine
+        ) as database:
+            await database.write(enter, name)
+    async with open_database(
+        path, world, worker=inline_worker, steps=[GUESTS, TABLES_OF_GUESTS], open_engine=open_engine
+    ) as database:
+        assert await database.read(guests) == ["Kim", "Robin", "Sam"]
+        assert dict(await database.read(applied_steps)) == {"0001_guests": None, "0002_tables": 1}
+
+
+def test_a_step_refuses_the_versions_that_it_does_not_live_with(
+    tmp_path: Path, world: World, open_engine: OpenEngine
+) -> None:
+    path, needs_two = tmp_path / "gateway.db", replace(TABLES_OF_GUESTS, name="0003_more_tables")
+    needs_two = replace(needs_two, sql="-- lives-with: 0002\nCREATE TABLE seats (number INTEGER) STRICT;")
+    for steps in ([GUESTS, TABLES_OF_GUESTS, needs_two], [GUESTS, TABLES_OF_GUESTS]):
+        opened = open_engine(path, world, steps)
+        opened.close_reading()
+        opened.close_writing()
+    with pytest.raises(StoreTooNew, match="0003_more_tables"):
+        open_engine(path, world, [GUESTS])
+
+
+def test_a_version_that_lacks_a_step_of_its_own_does_not_go_on_with_a_later_one(
+    tmp_path: Path, world: World, open_engine: OpenEngine
+) -> None:
+    path, other = tmp_path / "gateway.db", replace(ROOMS, name="0002_other")
+    opened = open_engine(path, world, [GUESTS, TABLES_OF_GUESTS])
+    opened.close_reading()
+    opened.close_writing()
+    with pytest.raises(StoreTooNew, match="0002_tables"):
+        open_engine(path, world, [GUESTS, other])
 
 
 async def test_a_step_that_fails_leaves_nothing_of_itself(

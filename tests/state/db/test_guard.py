@@ -53,7 +53,9 @@ async def guarding(database: Database, life: str) -> AsyncIterator[Proofs]:
     proofs = Proofs()
     await database.write(lives.begin, life, "here", 0.0)
     proves, beat = partial(lives.move_beat, life=life), partial(lives.beat_of, life=life)
-    database.guard(Guard(proves, beat, proofs.proved_at.append, proofs.over.set))
+    database.guard(
+        Guard(proves, partial(lives.demand, life=life), beat, proofs.proved_at.append, proofs.over.set)
+    )
     yield proofs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import subprocess
@@ -220,6 +221,14 @@ def test_the_shipped_schema_steps_are_numbered_and_create_a_database(tmp_path: P
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
     with opened(tmp_path / "gateway.db", world, *shipped_steps()) as made:
         assert [name for name, _ in recorded(made.reading)] == names
+
+
+def test_each_shipped_step_says_which_versions_it_lives_with() -> None:
+    """Or `-- lives-with: none`. The first eight are older than that line."""
+    for step in shipped_steps()[8:]:
+        assert re.match(r"-- lives-with: (\d{4}|none)\n", step.sql), step.name
+        assert (step.lives_with or 0) < step.number
+        assert step.lives_with is None or step.lives_with >= 8
 
 
 def test_prompts_with_a_memory_of_all_people_are_made_anew(tmp_path: Path, world: World) -> None:

@@ -1,3 +1,4 @@
+-- lives-with: 0008
 -- The home of a life: an id that is kept in it, which a copy of the home does not have. NULL in the rows of an
 -- older version, for which the name stands. A name belongs to one life at a time.
 ALTER TABLE lives ADD COLUMN home TEXT;

@@ -1,0 +1,71 @@
+"""Gateways on one PostgreSQL server hint to each other that work waits. They look by themselves so rarely
+here that only a hint can make them take it up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from hermes_trio.gateway.nodes.lease import Node
+from tests.postgres import PATIENCE, PostgresServer, postgres_engine, postgres_server
+from tests.stage import Stage
+
+from .shared_store import NodeLife, SharedStore, shared_store
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server is on a Unix socket")
+
+RARELY = 3600.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+async def two_gateways(store: SharedStore) -> tuple[NodeLife, NodeLife]:
+    """Start two gateways. The first one receives, and the second one owns the chat."""
+    first, second = [await store.start(name, Node(name, RARELY, look=RARELY)) for name in ("first", "second")]
+    await answered(store, "one")
+    assert await first.give("42", second)
+    return first, second
+
+
+async def answered(store: SharedStore, text: str) -> None:
+    """Say something, and wait for the answer."""
+    store.platform.post(text)
+    with trio.fail_after(PATIENCE):
+        await store.platform.until(lambda: f"You said: {text}" in store.platform.chat("42").texts)
+
+
+async def test_work_for_another_gateway_is_taken_up_at_a_hint(
+    real_stage: Stage, server: PostgresServer
+) -> None:
+    real_stage.open_engine = postgres_engine(server.conninfo)
+    async with shared_store(real_stage) as store:
+        first, second = await two_gateways(store)
+        await answered(store, "two")
+        # A hint may be lost with a connection. The new one begins with a look.
+        lost = server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'"
+        )
+        assert lost
+        await answered(store, "three")
+        await answered(store, "four")
+        assert [said for said, _ in first.agent.began] == ["one"]
+        assert [said for said, _ in second.agent.began] == ["two", "three", "four"]
+
+
+async def test_the_chats_of_a_gateway_that_stops_are_taken_up_at_a_hint(
+    real_stage: Stage, server: PostgresServer
+) -> None:
+    real_stage.open_engine = postgres_engine(server.conninfo)
+    async with shared_store(real_stage) as store:
+        first, second = await two_gateways(store)
+        second.stop()
+        await second.over.wait()
+        await answered(store, "two")
+        assert [said for said, _ in first.agent.began] == ["one", "two"]
