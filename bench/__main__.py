@@ -2,7 +2,7 @@
 
 `all` runs them one after the other, in less than an hour without the programs of others, and says what it
 leaves out; `all --quick` runs those that find a broken promise, in some minutes. The options of both are
-those of `drain`. `turn --host guest` measures what a host costs.
+those of `drain`. `turn --host guest` measures what a host costs. `cluster` needs PostgreSQL.
 """
 
 from __future__ import annotations
@@ -14,6 +14,14 @@ from collections.abc import Callable, Sequence
 from . import core, hosts, sandbox_cost, start, storage, turn
 from .comparison import cancel, crash, drain, memory, report, traffic
 from .web import all_figures, sessions
+
+
+def _cluster(options: Sequence[str] = ()) -> int:
+    # Imported here, because it needs psycopg and the helpers of the tests, and child processes import this.
+    from . import cluster
+
+    return cluster.main(options)
+
 
 COMPARISONS: dict[str, Callable[[Sequence[str]], int]] = {
     "drain": drain.main,
@@ -28,8 +36,13 @@ PROMISES = ("drain", "crash", "cancel")
 LONG = ("growth",)
 """Benchmarks that take too long to be one of all."""
 ALL_ROUNDS = "3"
-WITH_OPTIONS: dict[str, Callable[[Sequence[str]], int]] = {**COMPARISONS, "turn": turn.main}
+WITH_OPTIONS: dict[str, Callable[[Sequence[str]], int]] = {
+    **COMPARISONS,
+    "cluster": _cluster,
+    "turn": turn.main,
+}
 OTHERS: dict[str, Callable[[], int]] = {
+    "cluster": _cluster,
     "core": core.main,
     "growth": sessions.main,
     "hosts": hosts.main,
@@ -65,9 +78,11 @@ def _run_all(options: Sequence[str]) -> int:
     if "--quick" not in options:
         chosen, others = list(COMPARISONS), [name for name in OTHERS if name not in LONG]
         options = (*options, *(() if "--rounds" in options else ("--rounds", ALL_ROUNDS)))
-    left_out = sorted({*COMPARISONS, *OTHERS} - {*chosen, *others})
+    left_out = sorted({*COMPARISONS, *OTHERS} - {*chosen, *others, "cluster"})
     left_out += [] if "--peers" in options else ["the programs of others (--peers)"]
     print(f"Left out: {', '.join(left_out)}.")
+    if "--quick" in options:
+        _cluster(["--quick"])
     for name in others:
         OTHERS[name]()
     return max(COMPARISONS[name](options) for name in chosen)

@@ -24,8 +24,9 @@ from hermes_trio.state.db.migrations import SchemaStep
 from hermes_trio.state.postgres.connection import PostgresConnection, PostgresRows, Server
 from hermes_trio.state.postgres.engine import open_postgres
 
+DURABLE = "-c listen_addresses=''"
 # Nothing of a test has to survive a crash of the machine; each commit survives one of the server.
-QUICK = "-c listen_addresses='' -c fsync=off -c full_page_writes=off"
+QUICK = f"{DURABLE} -c fsync=off -c full_page_writes=off"
 
 
 # Waits for the end of its input, which comes also when the process of the tests is killed.
@@ -42,6 +43,7 @@ class PostgresServer:
     programs: Path
     account: pwd.struct_passwd | None
     """The account that it runs as; None for this one."""
+    settings: str = QUICK
 
     @property
     def conninfo(self) -> str:
@@ -63,7 +65,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        options = f"{QUICK} -k {self.directory}"
+        options = f"{self.settings} -k {self.directory}"
         self.run("pg_ctl", "start", "-w", "-l", f"{self.directory}/log", "-o", options)
 
     def stop(self, mode: str = "immediate") -> None:
@@ -93,14 +95,14 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(settings: str = QUICK) -> Iterator[PostgresServer]:
     """Run a new server on a socket in a new directory. It ends with the block, or with this process. Skip the
     test if PostgreSQL is not installed."""
-    programs = _programs()
+    programs = programs_of_postgres()
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
     directory = tempfile.mkdtemp(prefix="pg-")
-    server = PostgresServer(Path(directory), programs, _account())
+    server = PostgresServer(Path(directory), programs, _account(), settings)
     if server.account is not None:
         os.chown(directory, server.account.pw_uid, server.account.pw_gid)
     server.run("initdb", "-A", "trust", "-U", "tests", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
@@ -140,7 +142,8 @@ def at_once(db: Db) -> Db:
     return AtOnce(db) if isinstance(db, PostgresConnection) else db
 
 
-def _programs() -> Path | None:
+def programs_of_postgres() -> Path | None:
+    """Return the directory of the programs of PostgreSQL; None if it is not installed."""
     found = shutil.which("initdb")
     if found:
         return Path(found).resolve().parent

@@ -81,9 +81,13 @@ def cpu_of(pid: int) -> float:
 
 @contextmanager
 def gateway_process(
-    model: ScriptedModel, *, grace: int = 0, context_length: int | None = None
+    model: ScriptedModel,
+    *,
+    grace: int = 0,
+    context_length: int | None = None,
+    database: Mapping[str, object] | None = None,
 ) -> Iterator[GatewayProcess]:
-    """Run a gateway during the block; its agent asks this model."""
+    """Run a gateway during the block; its agent asks this model. Its store is a file, or in this database."""
     port = _free_port()
     with tempfile.TemporaryDirectory(prefix="hermes-bench-") as name:
         url = f"http://127.0.0.1:{model.port}/v1"
@@ -92,6 +96,7 @@ def gateway_process(
             | ({"context_length": context_length} if context_length else {}),
             "web": {"port": port, "key": KEY},
             "agent": {"restart_drain_timeout": grace},
+            "database": dict(database or {}),
         }
         Path(name, "config.yaml").write_text(json.dumps(config), encoding="utf-8")
         environ = {**os.environ, "HERMES_HOME": name}
@@ -137,10 +142,17 @@ class TimedTurn:
 
 
 async def talk(
-    port: int, count: int, total: int, *, sessions: int | None = None, fresh: bool = False
+    port: int,
+    count: int,
+    total: int,
+    *,
+    sessions: int | None = None,
+    fresh: bool = False,
+    name: str = "talk",
 ) -> list[TimedTurn]:
     """Run `total` turns, `count` at once, and return their times. The turns take place in `sessions`, a
-    multiple of `count`; left out, each client has one. `fresh` means a new connection for each turn."""
+    multiple of `count`; left out, each client has one. `fresh` means a new connection for each turn. The
+    sessions have this name, and a number."""
     turns: list[TimedTurn] = []
     stride = (sessions or count) // count
 
@@ -153,7 +165,7 @@ async def talk(
                     stream = await _connect(port)
                 session = number + count * (turn % stride)
                 text = f"quick {number} {turn} {time.monotonic()}"
-                turns.append(await completion(stream, f"talk-{session}", text))
+                turns.append(await completion(stream, f"{name}-{session}", text))
         finally:
             await trio.aclose_forcefully(stream)
 
