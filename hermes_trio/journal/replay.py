@@ -200,11 +200,14 @@ class MissedEvents:
     """True if the cursor could be used."""
 
 
-def missed_events(read: Callable[[str, str], Reading], runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
-    """Return the events of these runs after a cursor. The times of the records of all runs are in order of
-    writing, so the other runs are divided at the cursor's time, and its own run at the seq. Events of other
-    runs with exactly that time are included, perhaps for the second time. With a cursor that cannot be used
-    all events of these runs are returned."""
+def missed_events(
+    read: Callable[[str, str], Reading], runs: Sequence[KnownRun], cursor: str, margin: float = 0.0
+) -> MissedEvents:
+    """Return the events of these runs after a cursor. The times of the records of all runs of one gateway
+    are in order of writing, so the other runs are divided at the cursor's time, and its own run at the seq.
+    Events of other runs with exactly that time are included, perhaps for the second time. So are those of
+    `margin` seconds before it, for gateways whose clocks differ. With a cursor that cannot be used all events
+    of these runs are returned."""
     found, after = MissedEvents(), parse_cursor(cursor)
     readings: dict[str, tuple[KnownRun, Reading]] = {}
     for run in runs:
@@ -215,6 +218,7 @@ def missed_events(read: Callable[[str, str], Reading], runs: Sequence[KnownRun],
             found.gaps.append(run)
     since = _moment(*readings[after.run_id], after) if after and after.run_id in readings else None
     found.whole = since is not None
+    earliest = since - margin if since is not None else 0.0
     size = 0
     for run, reading in readings.values():
         if not reading.complete:
@@ -229,7 +233,7 @@ def missed_events(read: Callable[[str, str], Reading], runs: Sequence[KnownRun],
             records += [closing] if closing else []
         if since is not None and after is not None:
             own = run.run_id == after.run_id
-            records = [r for r in records if (r.seq > after.seq if own else r.created_at >= since)]
+            records = [r for r in records if (r.seq > after.seq if own else r.created_at >= earliest)]
         of_run = sum(len(encode(record)) for record in records)
         if size + of_run > MOST_MISSED:
             found.gaps.append(run)

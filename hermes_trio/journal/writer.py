@@ -232,10 +232,11 @@ class Journals:
         self._check_open(run_id)
         return await finished(self._reader, lambda: self.shelf.read(session_id, run_id))
 
-    async def missed(self, runs: Sequence[KnownRun], cursor: str) -> MissedEvents:
-        """Return the events of these runs after a cursor, and the runs whose events are not complete."""
+    async def missed(self, runs: Sequence[KnownRun], cursor: str, *, margin: float = 0.0) -> MissedEvents:
+        """Return the events of these runs after a cursor, and the runs whose events are not complete. See
+        `missed_events`."""
         self._check_open("*")
-        return await finished(self._reader, lambda: missed_events(self.shelf.read, runs, cursor))
+        return await finished(self._reader, lambda: missed_events(self.shelf.read, runs, cursor, margin))
 
     async def end_subscriptions(self) -> None:
         """Publish the events queued so far, then end all subscriptions."""

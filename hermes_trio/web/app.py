@@ -168,6 +168,8 @@ class Web:
             await peers.read()
             async with trio.open_nursery() as noting:
                 noting.start_soon(peers.follow)
+                if peers.are_possible:
+                    noting.start_soon(auth.logins.follow, peers.look)
                 noting.start_soon(note_turns, changes, running)
                 noting.start_soon(note_gateway, changes, home.board)
                 noting.start_soon(changes.beat)
@@ -237,7 +239,7 @@ class Web:
             TurnRoutes(database, open_questions, answer_question, stop_and_drop, changes),
             CommandRoutes(database, config, work.sessions, connections, gateway.commands.obey, changes),
             ScheduleRoutes(database, config, world, connections, home.schedule),
-            EventRoutes(database, journals, control, home.life, changes),
+            EventRoutes(database, journals, control, home.life, changes, forwarding),
             CompletionRoutes(config, runs, conversations, shutdown.work_over, self.callers, elsewhere),
             RunRoutes(runs, conversations, answer_question, elsewhere),
             DescriptionRoutes(SPECS, self._version),

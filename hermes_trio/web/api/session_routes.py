@@ -16,6 +16,7 @@ from ...base.events import ApprovalRequest
 from ...base.ids import path_safe_id
 from ...gateway.home.open_home import Home
 from ...gateway.operations.api_sessions import find_or_create, new_session
+from ...gateway.operations.chat_owners import TurnElsewhere, turns_elsewhere
 from ...gateway.operations.gateway_actions import OpenQuestions
 from ...gateway.operations.session_removal import remove_session
 from ...gateway.outbound.exact_text import on_one_line
@@ -62,9 +63,12 @@ class SessionRoutes:
         limit, offset = number_of(request, "limit", 50), number_of(request, "offset", 0, least=0)
         if words := request.query_params.get("q"):
             hits = await self.home.database.read(_search, words[:200])
-            return json_response({"sessions": [{**self._shown(entry), "said": text} for entry, text in hits]})
+            shown = await self._all_shown([entry for entry, _ in hits])
+            return json_response(
+                {"sessions": [{**one, "said": text} for one, (_, text) in zip(shown, hits, strict=True)]}
+            )
         found = await self.home.database.read(sessions.newest, limit=limit + 1, offset=offset)
-        shown = [self._shown(entry) for entry in found[:limit]]
+        shown = await self._all_shown(found[:limit])
         return json_response({"sessions": shown, "next": offset + limit if len(found) > limit else None})
 
     async def make(self, request: Request) -> Response:
@@ -80,7 +84,7 @@ class SessionRoutes:
     async def one(self, request: Request) -> Response:
         """`GET /api/sessions/{id}`: a session with its waiting messages and its open questions."""
         entry = await entry_of(self.home.database, request)
-        shown, key = self._shown(entry), entry.session_key
+        [shown], key = await self._all_shown([entry]), entry.session_key
         if entry.ended_at is not None:
             return json_response({**shown, "waiting": [], "asks": []})
         task, asked = self.work.running.handle(key), {one.id: one for one in self.open_questions(key)}
@@ -107,6 +111,13 @@ class SessionRoutes:
         await remove_session(self.home, self.work, entry)
         self.changes.note(entry.session_id, deleted=True)
         return json_response({"id": entry.session_id, "deleted": True})
+
+    async def _all_shown(self, entries: Sequence[SessionEntry]) -> list[dict[str, Any]]:
+        """Return sessions for clients, with the turns that run in other gateways."""
+        elsewhere = dict[str, TurnElsewhere]()
+        if self.home.owner is not None:
+            elsewhere = await self.home.database.read(turns_elsewhere, self.home.owner)
+        return [{**self._shown(one), **_running_elsewhere(elsewhere.get(one.session_id))} for one in entries]
 
     def _shown(self, entry: SessionEntry) -> dict[str, Any]:
         """Return a session for clients."""
@@ -148,6 +159,19 @@ class SessionRoutes:
             "asked_at": asked.asked_at,
             "until": asked.asked_at + within,
         }
+
+
+def _running_elsewhere(found: TurnElsewhere | None) -> dict[str, Any]:
+    """Return the fields of a session that differ because its turn runs in another gateway."""
+    if found is None:
+        return {}
+    turn = found.turn
+    return {
+        "state": "running",
+        "run_id": turn.run_id,
+        "running_since": turn.started_at,
+        "asks_for": found.asks_for,
+    }
 
 
 def _waiting_message(row: Received, task: TurnHandle | None) -> dict[str, Any]:

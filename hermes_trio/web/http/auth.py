@@ -237,10 +237,18 @@ class Auth:
 
     def login_of(self, request: Request) -> Login | None:
         """Return the log-in that the cookie of this request names. A cookie alone is not enough to log in."""
+        return self.logins.get(self._login_id(request))
+
+    def has_unknown_login(self, request: Request) -> bool:
+        """Return True if the cookie of a request is signed with our key, and its log-in is not known here."""
+        login_id = self._login_id(request)
+        return bool(login_id) and self.logins.get(login_id) is None
+
+    def _login_id(self, request: Request) -> str:
+        """Return the id of the log-in in a cookie that we have signed; empty if there is none."""
         text, _, signature = request.cookies.get(self.cookie, "").rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode()):
-            return None
-        return self.logins.get(text.partition(".")[2])
+        is_ours = hmac.compare_digest(signature.encode(), self._signed("cookie", text).encode())
+        return text.partition(".")[2] if is_ours else ""
 
     def _has_page_key(self, request: Request) -> bool:
         """Return True if the page key belongs to the cookie, which is valid."""

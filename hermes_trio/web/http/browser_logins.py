@@ -7,10 +7,12 @@ the open answers to that browser, above all its stream of events.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 
 import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ...base.errors import StoreError
 from ...base.world import World
 from ...state.db.database import Database
 from ...state.tables import logins
@@ -28,6 +30,13 @@ class BrowserLogins:
     async def load(self) -> None:
         """Read the table."""
         self._note(await self._database.read(logins.every))
+
+    async def follow(self, every: float) -> None:
+        """Read the table again and again, until cancelled: another gateway may let browsers in and out."""
+        while True:
+            await trio.sleep(every)
+            with suppress(StoreError):
+                await self.load()
 
     def every(self) -> list[Login]:
         """Return the valid log-ins, the newest first."""

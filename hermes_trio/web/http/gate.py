@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...state.tables.logins import Login
 from .auth import SAFE, Auth
 from .http_errors import Refusal, on_bug, refusal_response
 from .owner import OwnerCheck
@@ -114,7 +115,7 @@ class RouteGuard:
 
     def _route(self, spec: RouteSpec[T], handlers: T) -> Route:
         async def endpoint(request: Request) -> ASGIApp:
-            login = None if spec.is_open else self.auth.check(request)
+            login = None if spec.is_open else await self._let_in(request)
             if not spec.is_open:
                 harmless = spec.may_be_gone or spec.method in SAFE  # to a sender that has gone
                 await self.owner.refuse_agents_processes(request, may_be_gone=harmless)
@@ -128,6 +129,17 @@ class RouteGuard:
             return _sent_by_gate
 
         return Route(spec.path, endpoint, methods=[spec.method])
+
+    async def _let_in(self, request: Request) -> Login | None:
+        """Return the log-in of a request; None if it has the key. Raises `Refusal`. A browser may have logged
+        in at another gateway that shares the store and the key."""
+        try:
+            return self.auth.check(request)
+        except Refusal:
+            if not self.auth.has_unknown_login(request):
+                raise
+        await self.auth.logins.load()
+        return self.auth.check(request)
 
 
 async def _sent_by_gate(scope: Scope, receive: Receive, send: Send) -> None:

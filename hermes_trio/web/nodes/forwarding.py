@@ -101,6 +101,14 @@ class Forwarding:
     """Shows the other gateways that a request comes from one of them."""
     life: str
 
+    def headers_to(self, peer: Peer) -> list[tuple[bytes, bytes]]:
+        """Return the headers by which another gateway knows this one."""
+        return [
+            (b"host", urlsplit(peer.address or "").netloc.encode()),
+            (b"authorization", f"Bearer {self.key}".encode()),
+            (FORWARDED_BY.encode(), self.life.encode()),
+        ]
+
     async def by_path(self, request: Request, here: AnswerHere | None) -> ASGIApp | None:
         """Return the answer of another gateway to a request whose path names a session or a run of it; None
         if this gateway has to answer. `here` answers if the owner cannot."""
@@ -203,12 +211,7 @@ class Relay:
         parts = urlsplit(self.peer.address or "")
         target = parts.path.rstrip("/") + quote(scope["path"]) + _query(scope)
         headers = [(name, value) for name, value in scope["headers"] if name.lower() not in NOT_SENT]
-        headers += [
-            (b"host", parts.netloc.encode()),
-            (b"authorization", f"Bearer {self.forwarding.key}".encode()),
-            (FORWARDED_BY.encode(), self.forwarding.life.encode()),
-            _framing(scope, self.body),
-        ]
+        headers += [*self.forwarding.headers_to(self.peer), _framing(scope, self.body)]
         head = h11.Request(method=scope["method"], target=target.encode(), headers=headers)
         await stream.send_all(http.send(head))
         more, piece = self.body is None, self.body or b""

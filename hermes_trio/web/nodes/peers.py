@@ -49,6 +49,11 @@ class Peers:
         self.look = look
         self._database, self._life = database, life
 
+    @property
+    def are_possible(self) -> bool:
+        """True if other gateways may share the store of this one."""
+        return self._life is not None
+
     async def follow(self) -> None:
         """Look at the others, until cancelled. Returns at once in a gateway that is alone."""
         while self._life is not None:
