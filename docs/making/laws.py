@@ -11,6 +11,7 @@ from hermes_platforms.irc.irc_link import TRAITS as IRC
 from hermes_platforms.matrix.matrix_link import TRAITS as MATRIX
 from hermes_platforms.slack.slack_link import TRAITS as SLACK
 from hermes_platforms.telegram.telegram_link import TRAITS as TELEGRAM
+from hermes_platforms.webhook.webhook_link import TRAITS as WEBHOOKS
 from hermes_platforms.xmpp.xmpp_link import TRAITS as XMPP
 from hermes_trio.testing.laws import matrix
 
@@ -37,6 +38,7 @@ def laws() -> Iterator[str]:
         "Email": EMAIL,
         "IRC": IRC,
         "XMPP": XMPP,
+        "Webhooks": WEBHOOKS,
     }
     yield from matrix.table({name: matrix.promised(traits) for name, traits in shown.items()})
     yield ""

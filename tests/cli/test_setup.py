@@ -165,7 +165,7 @@ def test_a_server_without_a_list_is_no_obstacle(cli: Cli, home: Path) -> None:
         (
             ["parrot"],
             "PLATFORM: not usable. Choose one of terminal, discord, email, irc, matrix, slack, telegram, "
-            "xmpp, or install",
+            "webhook, xmpp, or install",
         ),
     ],
 )

@@ -28,6 +28,7 @@ from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.telegram_link import TRAITS
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
 from hermes_platforms.telegram.webhook import Webhook
+from hermes_platforms.webhook.testing import open_caller
 from hermes_platforms.xmpp.adapter import XmppAdapter
 from hermes_platforms.xmpp.testing import open_xmpp_server
 from hermes_trio.platform import FOR_EVER, Adapter, Traits
@@ -84,6 +85,7 @@ def bot(telegram: BotApi) -> TelegramAdapter:
         "email",
         "irc",
         "irc-old",
+        "webhooks",
         # In a process of its own, of tests/platforms/xmpp/test_own_process.py.
         *(["xmpp"] if NEEDS_TRIO_ASYNCIO in os.environ else []),
     ]
@@ -123,6 +125,9 @@ async def platform(request: pytest.FixtureRequest, state_home: Path) -> AsyncIte
             async with open_mail_server() as mail:
                 anew = partial(EmailAdapter, mail.settings)
                 yield Platform(anew(), mail, anew)
+        elif request.param == "webhooks":
+            async with open_caller() as caller:
+                yield Platform(caller.adapter(), caller, caller.adapter)
         elif request.param == "xmpp":
             async with open_xmpp_server() as xmpp:
                 anew = partial(XmppAdapter, xmpp.settings)

@@ -77,6 +77,7 @@ def test_the_shipped_package_registers_no_platform_for_tests() -> None:
         "matrix",
         "slack",
         "telegram",
+        "webhook",
         "xmpp",
     }
 

@@ -23,19 +23,20 @@ import h11
 import trio
 import trio.lowlevel
 
-from hermes_trio.platform import LinkLost, Log, is_from_agent
+from hermes_trio.platform import LinkLost, Log
 
 from ..beside import open_beside
+from ..posted_requests import (
+    ANSWER_WITHIN,
+    CONFIRMED_WITHIN,
+    UnverifiedPlaces,
+    answer,
+    read_body,
+    read_head,
+    sent_by_agent,
+)
 from .parsing import KINDS, update_id_of
 
-ANSWER_WITHIN = 10.0
-"""Seconds for the peer to send the request, and to read the answer."""
-CONFIRMED_WITHIN = 50.0
-"""Seconds to wait for the confirmation of an update. It is less than Telegram's own limit, so that Telegram
-gets an answer."""
-MOST_UNVERIFIED = 32
-"""Most connections that have not sent the secret yet. A new one replaces the oldest, so that held connections
-cannot keep Telegram out."""
 LONGEST_UPDATE = 1 << 20
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
 
@@ -80,7 +81,7 @@ class WebhookUpdates:
         self._current: _Posted | None = None
         self._loss: str | None = None
         self._waiting = trio.CancelScope()
-        self._unverified: dict[trio.CancelScope, None] = {}
+        self._unverified = UnverifiedPlaces()
 
     def end(self, why: str) -> None:
         self._loss = why
@@ -100,33 +101,28 @@ class WebhookUpdates:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection: one request and its answer."""
-        if len(self._unverified) >= MOST_UNVERIFIED:
-            oldest = next(iter(self._unverified))
-            oldest.cancel(reason="its place is needed")
-            del self._unverified[oldest]
-        with trio.CancelScope() as place:
-            self._unverified[place] = None
+        with self._unverified.place() as place:
             try:
                 async with stream:
                     await self._converse(stream, place)
             except (trio.BrokenResourceError, h11.ProtocolError) as error:
                 log.debug("webhook connection broken", platform=self._platform, error=str(error))
-            finally:
-                self._unverified.pop(place, None)
 
     async def _converse(self, stream: trio.SocketStream, place: trio.CancelScope) -> None:
         wire = h11.Connection(h11.SERVER)
         status, body = HTTPStatus.REQUEST_TIMEOUT, b""
         with trio.move_on_after(ANSWER_WITHIN):
-            if (refusal := await _read_head(wire, stream, self._hook)) is not None:
+            if (refusal := _refusal(await read_head(wire, stream), self._hook)) is not None:
                 status = refusal
             else:
-                self._unverified.pop(place, None)
-                status, body = await _read_body(wire, stream)
+                self._unverified.free(place)
+                read = await read_body(wire, stream, LONGEST_UPDATE)
+                status = HTTPStatus.OK if read is not None else HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                body = read or b""
         if status is HTTPStatus.OK:
-            status = HTTPStatus.FORBIDDEN if await _is_from_agent(stream) else await self._take(body)
+            status = HTTPStatus.FORBIDDEN if await sent_by_agent(stream) else await self._take(body)
         with trio.move_on_after(ANSWER_WITHIN):
-            await _answer(wire, stream, status)
+            await answer(wire, stream, status)
 
     async def _take(self, body: bytes) -> HTTPStatus:
         """Pass an update to the receiver, and wait until it is confirmed."""
@@ -143,35 +139,6 @@ class WebhookUpdates:
         return HTTPStatus.OK if posted.confirmed.is_set() else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-async def _read_head(wire: h11.Connection, stream: trio.SocketStream, hook: Webhook) -> HTTPStatus | None:
-    """Read the head of the request. Return the status of its refusal; None for a valid request."""
-    while True:
-        match wire.next_event():
-            case h11.NEED_DATA:
-                wire.receive_data(await stream.receive_some(1 << 16))
-            case h11.Request() as request:
-                return _refusal(request, hook)
-            case _:
-                raise trio.BrokenResourceError("the client hung up within a request")
-
-
-async def _read_body(wire: h11.Connection, stream: trio.SocketStream) -> tuple[HTTPStatus, bytes]:
-    """Read the update. Return OK and the body, or the status of a refusal as early as it is known."""
-    body = bytearray()
-    while True:
-        match wire.next_event():
-            case h11.NEED_DATA:
-                wire.receive_data(await stream.receive_some(1 << 16))
-            case h11.Data(data=data):
-                body += data
-                if len(body) > LONGEST_UPDATE:
-                    return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b""
-            case h11.EndOfMessage():
-                return HTTPStatus.OK, bytes(body)
-            case _:
-                raise trio.BrokenResourceError("the client hung up within a request")
-
-
 def _refusal(request: h11.Request, hook: Webhook) -> HTTPStatus | None:
     if request.target.partition(b"?")[0] != hook.path.encode():
         return HTTPStatus.NOT_FOUND
@@ -179,22 +146,6 @@ def _refusal(request: h11.Request, hook: Webhook) -> HTTPStatus | None:
         return HTTPStatus.METHOD_NOT_ALLOWED
     given = dict(request.headers).get(SECRET_HEADER, b"")
     return None if hmac.compare_digest(given, hook.secret.encode()) else HTTPStatus.FORBIDDEN
-
-
-async def _is_from_agent(stream: trio.SocketStream) -> bool:
-    """Return True if a process of the agent has sent the request. A command of the agent can read the secret,
-    and could send messages in the name of any person."""
-    try:
-        theirs, ours = stream.socket.getpeername()[:2], stream.socket.getsockname()[:2]
-        return await trio.to_thread.run_sync(is_from_agent, theirs, ours, abandon_on_cancel=True)
-    except OSError as error:
-        raise trio.BrokenResourceError("the sender is unknown") from error
-
-
-async def _answer(wire: h11.Connection, stream: trio.SocketStream, status: HTTPStatus) -> None:
-    headers = [("content-length", "0"), ("connection", "close")]
-    head = wire.send(h11.Response(status_code=status, headers=headers, reason=status.phrase.encode()))
-    await stream.send_all((head or b"") + (wire.send(h11.EndOfMessage()) or b""))
 
 
 @asynccontextmanager

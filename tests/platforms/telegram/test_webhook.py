@@ -10,11 +10,12 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
+from hermes_platforms.posted_requests import MOST_UNVERIFIED
 from hermes_platforms.telegram import from_config
 from hermes_platforms.telegram.adapter import TelegramAdapter
 from hermes_platforms.telegram.testing import BotApi
 from hermes_platforms.telegram.testing.bot_api_webhook import post
-from hermes_platforms.telegram.webhook import MOST_UNVERIFIED, Webhook
+from hermes_platforms.telegram.webhook import Webhook
 from hermes_trio import ConfigInvalid, PlatformConfig
 from hermes_trio.platform.contract import LinkLost, Outgoing
 from tests.platforms.conftest import SECRET, free_webhook

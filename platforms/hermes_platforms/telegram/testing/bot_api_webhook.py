@@ -4,15 +4,13 @@ until the answer is 200."""
 from __future__ import annotations
 
 import json
-from urllib.parse import urlsplit
 
 import trio
-import trio.lowlevel
 
+from ...testing import http_post
 from .bot_state import BotState
 
 AGAIN_AFTER = 0.05
-PATIENCE = 60.0
 
 
 async def bring(api: BotState) -> None:
@@ -32,27 +30,5 @@ async def bring(api: BotState) -> None:
 
 
 async def post(url: str, body: bytes, secret: str, *, method: str = "POST") -> int | None:
-    """Post a body and return the status of the answer; None without an answer."""
-    where = urlsplit(url)
-    if where.hostname != "127.0.0.1":  # a simulator sends nothing to other machines
-        await trio.lowlevel.checkpoint()
-        return None
-    head = (
-        f"{method} {where.path or '/'} HTTP/1.1\r\nHost: {where.netloc}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        f"X-Telegram-Bot-Api-Secret-Token: {secret}\r\n\r\n"
-    )
-    with trio.move_on_after(PATIENCE):
-        try:
-            async with await trio.open_tcp_stream(where.hostname or "", where.port or 80) as stream:
-                await stream.send_all(head.encode() + body)
-                answer = b""
-                while b"\r\n\r\n" not in answer:
-                    more = await stream.receive_some()
-                    if not more:
-                        return None
-                    answer += more
-                return int(answer.split(b" ")[1])
-        except (OSError, trio.BrokenResourceError):
-            return None
-    return None
+    """Post an update and return the status of the answer; None without an answer."""
+    return await http_post.post(url, body, {"X-Telegram-Bot-Api-Secret-Token": secret}, method=method)
