@@ -2,7 +2,8 @@
 
 httpx leaves connections to a transport. Its own one is a pool for many requests at once: a word of an answer
 passes five generators, a lock and two translations of exceptions there. This one keeps one idle connection,
-and one step reads everything that has arrived. To leave an answer closes its socket and waits for nothing.
+and one step reads everything that has arrived. h11 speaks HTTP, but for a body in chunks. To leave an answer
+closes its socket and waits for nothing.
 
 A request goes to its server directly. Where a proxy is configured, httpx's own transport is used.
 """
@@ -18,6 +19,7 @@ import trio
 
 from ...base.tls import httpx
 from ...host.loop.sockets import has_news, receive_waiting
+from .chunked_body import ChunkedBody
 
 MOST_READ = 64 * 1024
 LONGEST_HEAD = 100 * 1024
@@ -100,7 +102,11 @@ class Connection:
     ) -> None:
         """`stream` is what carries HTTP: the connection itself, or TLS on it."""
         self._socket, self._stream = tcp.socket, stream
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LONGEST_HEAD)
+        self._http = _new_http()
+        self._chunked: ChunkedBody | None = None
+        """The decoder of the body, if it comes in chunks."""
+        self._content = b""
+        """The content of the chunks that have arrived with the head."""
         self._problem: str | None = None
         """The fault in the data after the last chunk."""
         self._idle_since = -math.inf
@@ -123,6 +129,7 @@ class Connection:
         while True:
             event = self._next_event()
             if isinstance(event, h11.Response):
+                self._begin_body(event)
                 return event
             if event is h11.NEED_DATA:
                 await self._receive(seconds)
@@ -130,6 +137,8 @@ class Connection:
     async def chunk(self, seconds: float) -> bytes:
         """Return all of the body that has arrived; wait if there is none. Empty at the end of the body."""
         chunk = b""
+        if self._chunked is not None:
+            return await self._decoded(self._chunked, seconds)
         while self._http.their_state is h11.SEND_BODY:
             try:
                 event = self._next_event()
@@ -146,12 +155,31 @@ class Connection:
             raise httpx.RemoteProtocolError(self._problem)
         return chunk
 
+    def _begin_body(self, head: h11.Response) -> None:
+        """Decode a body in chunks from here on, beginning with what has arrived with the head."""
+        names = {name for name, _ in head.headers}
+        if b"transfer-encoding" in names and head.status_code not in (204, 304):
+            self._chunked = ChunkedBody()
+            arrived, _ = self._http.trailing_data
+            self._content = self._chunked.feed(arrived) if arrived else b""
+
+    async def _decoded(self, body: ChunkedBody, seconds: float) -> bytes:
+        """As `chunk`, for a body in chunks."""
+        content, self._content = self._content, b""
+        while not (content or body.is_over or body.problem):
+            content = body.feed(await self._received(seconds))
+        if body.problem and not content:
+            raise httpx.RemoteProtocolError(body.problem)
+        return content
+
     def begin_next(self) -> bool:
         """Make ready for the next request. Return False if this connection takes none."""
-        http = self._http
-        if http.our_state is not h11.DONE or http.their_state is not h11.DONE or http.trailing_data[0]:
+        http, body = self._http, self._chunked
+        is_whole = body.is_over if body is not None else http.their_state is h11.DONE
+        after = body.rest if body is not None else http.trailing_data[0]
+        if http.our_state is not h11.DONE or not is_whole or after:
             return False
-        http.start_next_cycle()
+        self._http, self._chunked = _new_http(), None
         self._idle_since = trio.current_time()
         return True
 
@@ -170,6 +198,13 @@ class Connection:
             raise httpx.RemoteProtocolError(str(error)) from error
 
     async def _receive(self, seconds: float) -> None:
+        data = await self._received(seconds)
+        if not data and self._http.their_state is h11.SEND_RESPONSE:
+            raise httpx.RemoteProtocolError("the server closed the connection without a response")
+        self._http.receive_data(data)
+
+    async def _received(self, seconds: float) -> bytes:
+        """Return the next data; empty if the server has closed the connection."""
         # A wait may last as long as the turn, and this holds less memory than `move_on_after`.
         with trio.CancelScope(deadline=trio.current_time() + seconds) as patience:
             try:
@@ -181,9 +216,11 @@ class Connection:
                 raise httpx.ReadError(str(error)) from error
         if patience.cancelled_caught:
             raise httpx.ReadTimeout(f"no data for {seconds:g} seconds")
-        if not data and self._http.their_state is h11.SEND_RESPONSE:
-            raise httpx.RemoteProtocolError("the server closed the connection without a response")
-        self._http.receive_data(data)
+        return data
+
+
+def _new_http() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=LONGEST_HEAD)
 
 
 class ResponseBody(httpx.AsyncByteStream):

@@ -118,6 +118,34 @@ async def test_all_that_has_arrived_is_one_chunk_and_an_error_comes_after_it() -
             await anext(chunks)
 
 
+CHUNKED = STREAM + b"2\r\nhi\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "connections"),
+    [
+        (CHUNKED, 1),
+        (CHUNKED + b"x", 2),
+        (CHUNKED.replace(b"chunked", b"chunked\r\nConnection: close"), 2),
+        (b"HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n", 1),
+    ],
+    ids=["whole", "with more data", "closing", "without a body"],
+)
+async def test_a_connection_is_used_again_after_a_body_in_chunks(first: bytes, connections: int) -> None:
+    async with raw_server(first, CHUNKED) as server, http_client() as client:
+        assert (await client.get(server.url)).text == ("" if b"204" in first else "hi")
+        if connections == 2:
+            server.answers.append(CHUNKED)
+        assert await texts(client, server, 1) == ["hi"]
+        assert server.connections == connections
+
+
+async def test_a_body_in_chunks_without_its_end_is_an_error() -> None:
+    async with raw_server(STREAM + b"2\r\nhi\r\n") as server, http_client() as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await client.get(server.url)
+
+
 async def test_a_server_elsewhere_is_asked_through_the_proxy(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
