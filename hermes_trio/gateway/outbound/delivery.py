@@ -38,7 +38,7 @@ from ...platform.contract import (
 from ...state.db.database import Database
 from ...state.db.engine import Db
 from ...state.rules.ownership import check_owner
-from ...state.tables import outbox
+from ...state.tables import chats, outbox
 from ...state.tables.outbox import OutboxRow, OutboxState, Owed
 from ..links.link import Connection, calling
 from .rows import Body, Chat, Part
@@ -83,6 +83,10 @@ class Delivery:
         receipts = dict(self.receipts)
         await self._database.write(_note_receipts, receipts, self._world.time())
         self._forget(receipts)
+
+    async def hint_owner(self) -> None:
+        """Tell the owner of the chat that something is owed here. It also looks by itself."""
+        await self._database.write(chats.hint, *self._chat)
 
     async def due(self) -> list[tuple[OutboxRow, Body]]:
         """Return the rows that are due, in order, each with its body."""

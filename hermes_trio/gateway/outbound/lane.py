@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import trio
@@ -188,6 +189,8 @@ class Lane:
                 wait = FIRST_RETRY
             except ForeignChat:  # what is owed here is sent by its owner
                 wait = None
+                with suppress(StoreError):
+                    await self._delivery.hint_owner()
             except StoreError as error:  # a full disk, for example; receipts are kept in memory
                 log.error("delivery not stored; retrying", chat=self.chat.chat_id, error=str(error))
                 self._owes, wait = True, STORE_AGAIN_AFTER

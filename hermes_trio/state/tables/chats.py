@@ -55,6 +55,12 @@ def give(db: Db, life: str, to: str, platform: str, account: str, chat_id: str) 
     return db.execute(gives, (to, platform, account, chat_id, life, to)).rowcount == 1
 
 
+def hint(db: Db, platform: str, account: str, chat_id: str) -> None:
+    """Let the owner of a chat look at what waits there: on a server each change of a chat is a hint."""
+    query = f"UPDATE chats SET life = life WHERE {_THE_CHAT}"  # noqa: S608 - a constant of this module
+    db.execute(query, (platform, account, chat_id))
+
+
 def roles_of(db: Db, life: str) -> tuple[str, ...]:
     """Return the roles of a life."""
     query = "SELECT role FROM roles WHERE life = ? ORDER BY role"

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import trio
 
 from hermes_trio.gateway.nodes.lease import Node
+from hermes_trio.gateway.outbound.rows import Body, Chat, owed
+from hermes_trio.state.tables import outbox
 from tests.postgres import PATIENCE, PostgresServer, postgres_engine, postgres_server
 from tests.stage import Stage
 
@@ -18,6 +21,7 @@ from .shared_store import NodeLife, SharedStore, shared_store
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server is on a Unix socket")
 
 RARELY = 3600.0
+CHAT = Chat("memory", "main", "42")
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +41,13 @@ async def two_gateways(store: SharedStore) -> tuple[NodeLife, NodeLife]:
 async def answered(store: SharedStore, text: str) -> None:
     """Say something, and wait for the answer."""
     store.platform.post(text)
+    await shown(store, f"You said: {text}")
+
+
+async def shown(store: SharedStore, text: str) -> None:
+    """Wait until the chat has this message."""
     with trio.fail_after(PATIENCE):
-        await store.platform.until(lambda: f"You said: {text}" in store.platform.chat("42").texts)
+        await store.platform.until(lambda: text in store.platform.chat("42").texts)
 
 
 async def test_work_for_another_gateway_is_taken_up_at_a_hint(
@@ -55,6 +64,11 @@ async def test_work_for_another_gateway_is_taken_up_at_a_hint(
         assert lost
         await answered(store, "three")
         await answered(store, "four")
+        owe = partial(outbox.owe, owed=owed(CHAT, "a note", Body("Owed by the other one.")), at=0.0)
+        assert first.gateway is not None
+        await first.gateway.home.database.write(owe)
+        first.gateway.chats.lane(CHAT).deliver()
+        await shown(store, "Owed by the other one.")
         assert [said for said, _ in first.agent.began] == ["one"]
         assert [said for said, _ in second.agent.began] == ["two", "three", "four"]
 
