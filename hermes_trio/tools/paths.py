@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..base.errors import GatewayError
-from .safety.protected_paths import Level, folded, is_below, level_of
+from .safety.protected_paths import Level, folded, gateway_home, is_below, level_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Territory:
         self._readable = tuple(folded(os.path.realpath(one)) for one in readable)
         self._temporary = folded(os.path.realpath(temporary)) if temporary else None
         self._home = folded(os.path.realpath(home))
+        self._other_home = folded(os.path.realpath(gateway_home(os.path.expanduser("~"))))
         self._cwd = folded(os.path.realpath(cwd))
 
     def find(self, text: str, *, writing: bool = False) -> Path:
@@ -103,6 +104,9 @@ class Territory:
             return "holds credentials, which tools neither read nor write."
         if writing and level is Level.SYSTEM:
             return "belongs to the system and is not written by tools."
+        is_within = is_below(self._home, self._other_home) or is_below(self._cwd, self._other_home)
+        if is_below(parts, self._other_home) and not is_within:
+            return "is in the home of another gateway, which tools leave alone."
         if not is_below(parts, self._home):
             return None
         if self._cwd != self._home and is_below(self._cwd, self._home) and is_below(parts, self._cwd):
@@ -115,8 +119,9 @@ class Territory:
 
 
 def runs_later(real: Path) -> bool:
-    """Return whether the file at a resolved path runs later, or programs obey it."""
-    return level_of(folded(real.as_posix())) is not None
+    """Return whether the file at a resolved path runs later, or programs obey it. A file `.git` leads to
+    hooks and settings elsewhere."""
+    return real.name == ".git" or level_of(folded(real.as_posix())) is not None
 
 
 def open_to_read(real: Path, *, walks: bool = WALKS) -> tuple[int, os.stat_result]:

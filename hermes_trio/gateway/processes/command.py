@@ -25,6 +25,7 @@ from ...host.processes.guard import Guard
 from ...host.processes.process_groups import ChildProcess, running
 from ...log import Log
 from ...masking.command_environment import command_environment
+from ...state.backup.backup_writer import backup_folder
 from ...state.tables import processes
 from ...tools.paths import files_of
 from ...tools.sandbox.available import NO_SANDBOX, Available, choose, directory_there
@@ -78,6 +79,7 @@ class CommandRunner:
             files=files_of(home, session_id),
             readable=(*skill_places(home), *(Path(one).expanduser() for one in terminal.readable)),
             writable=tuple(Path(one).expanduser() for one in terminal.writable),
+            hidden=(backup_folder(home, self.home.config),),
         )
         return SessionSandbox(self.available.kind, room, self.available.remote)
 

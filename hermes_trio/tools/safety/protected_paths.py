@@ -63,6 +63,8 @@ _PLACES: dict[Level, str] = {
         snap/firefox snap/chromium .var/app/org.mozilla.firefox .var/app/com.google.chrome
         .config/keepassxc .local/share/kwalletd .config/bitwarden
         .config/slack .config/discord .config/signal .config/element .purple .weechat .config/weechat
+        .pg_service.conf .config/psql .local/share/keepassxc .config/matrix .config/himalaya .msmtprc
+        .config/msmtp .mutt .muttrc .config/mutt .config/neomutt .fetchmailrc .offlineimaprc .mbsyncrc
         .bitcoin .ethereum .electrum .config/solana .gitcookies .subversion/auth .config/filezilla
         .config/remmina .vnc .xauthority .iceauthority .pki
     """,
@@ -84,7 +86,9 @@ _PLACES: dict[Level, str] = {
         .rprofile .julia/config .gdbinit .config/gdb .lldbinit .psqlrc .sqliterc .wgetrc .curlrc
         .lessfilter .vimrc .gvimrc .exrc .vim .config/nvim .config/vim .emacs .emacs.el .emacs.d
         .config/emacs .spacemacs .doom.d .config/doom .nanorc .vscode .config/code/user
-        .vscode-server/data/machine .config/zed .config/helix .envrc .config/direnv .direnvrc .tmux.conf
+        .vscode-server/data/machine .idea .zed .cursor .claude .gemini .mcp.json .nvim.lua .nvimrc
+        .devcontainer .devcontainer.json .mise.toml .config/mise .config/zed .config/helix .envrc
+        .config/direnv .direnvrc .tmux.conf
         .config/tmux .screenrc .config/i3 .config/sway .config/hypr
     """,
 }
@@ -92,6 +96,8 @@ _FREE = "/usr/local /usr/src"
 """Paths that are not protected although they lie below a protected one."""
 _ENVIRONMENTS_TO_SHOW = (".env.example", ".env.sample", ".env.template", ".env.dist")
 _PATTERN = re.compile(r"[*?\[]")
+_BACKUP = re.compile(r"hermes-trio-\d{8}t\d{6}z(-\d+)?\.tar\.gz")
+"""The name of a backup of a gateway's home, with the conversations of everybody."""
 _PACKAGES = ("hermes_trio", "hermes_platforms")
 
 
@@ -110,6 +116,8 @@ def level_of(parts: Parts) -> Level | None:
     """Return how strictly a path is protected; None if it is not."""
     name = parts[-1] if parts else ""
     if (name == ".env" or name.startswith(".env.")) and name not in _ENVIRONMENTS_TO_SHOW:
+        return Level.SECRET
+    if _BACKUP.fullmatch(name):
         return Level.SECRET
     own = Level.LATER if any(is_below(parts, top) for top in own_program()) else None
     if any(is_below(parts, free) for free in _table(_FREE)):
@@ -147,6 +155,11 @@ def holds_protected(parts: Parts) -> bool:
     return any(len(place) > 1 and place[0] and parts[-1:] == place[:1] for place in places)
 
 
+def gateway_home(login: str) -> str:
+    """Return where a gateway of this login has its home, unless it was told otherwise."""
+    return f"{login}/.hermes-trio"
+
+
 def login_files(home: str) -> Iterator[str]:
     """Yield the paths in a user's home that are in the list, whether they exist or not."""
     places = (place for names in _PLACES.values() for place in _table(names))
@@ -156,7 +169,7 @@ def login_files(home: str) -> Iterator[str]:
 def places_named(name: str) -> Sequence[tuple[Parts, Level]]:
     """Return the places that begin with this name and count wherever they lie. The name is one that
     `folded_name` returns."""
-    if name.startswith(".env") and level_of((name,)) is Level.SECRET:
+    if name.startswith((".env", "hermes-trio-")) and level_of((name,)) is Level.SECRET:
         return (((name,), Level.SECRET),)
     return _places_by_first_name().get(name, ())
 

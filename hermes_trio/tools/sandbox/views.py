@@ -27,6 +27,7 @@ from ..safety.protected_paths import (
     absolute_places,
     folded,
     folded_name,
+    gateway_home,
     holds_protected,
     own_program_directories,
     places_named,
@@ -83,6 +84,8 @@ class Room:
     """The files that people sent in this session."""
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    """Further directories that are hidden, such as that of the backups."""
 
     @property
     def temporary(self) -> Path:
@@ -109,6 +112,7 @@ def views_of(room: Room, grants: Grants = NOTHING) -> Views:
         path for login in logins for path, level in find_places(login, depth=0) if level is Level.SECRET
     }
     secrets |= {*_existing((*RUN_TIME_FILES, *absolute_places(Level.SECRET))), os.path.realpath(room.home)}
+    secrets |= {*_existing(map(gateway_home, logins)), *_hidden(room, logins, roots)}
     views |= dict.fromkeys(secrets.difference(roots), FileAccess.HIDDEN)
     for root in roots:
         for path, level in with_noted(root, dict(find_places(root, depth=DEPTH)), room.home).items():
@@ -122,6 +126,16 @@ def views_of(room: Room, grants: Grants = NOTHING) -> Views:
             views = {one: access for one, access in views.items() if not _is_opened(one, access, path)}
         views[path] = FileAccess.WRITE
     return views
+
+
+def _hidden(room: Room, logins: Iterable[str], roots: Iterable[str]) -> Iterator[str]:
+    """Yield the directories that the configuration hides; of one that holds a home or a writable directory,
+    the protected files at its top."""
+    for path in _existing(map(str, room.hidden)):
+        if any(Path(one).is_relative_to(path) for one in (*logins, *roots)):
+            yield from (found for found, level in find_places(path, depth=0) if level is Level.SECRET)
+        else:
+            yield path
 
 
 def _is_opened(path: str, access: FileAccess, granted: str) -> bool:
@@ -163,6 +177,8 @@ def find_places(top: str, *, depth: int) -> Iterator[tuple[str, Level]]:
             shorter = [how for parts, how in named if len(parts) == 1]
             if shorter and (path := _target(entry)):
                 yield path, max(shorter)
+            if entry.name == ".git" and entry.is_file(follow_symlinks=False):
+                yield entry.path, Level.LATER  # it tells where the hooks and the settings are
             deeper = not shorter and level < depth and seen < MOST_ENTRIES and name not in HEAVY
             if (longer or deeper) and entry.is_dir(follow_symlinks=False):
                 waiting.append((entry.path, level + 1, longer))

@@ -45,6 +45,12 @@ LATER_FILES = [
     "work/.vscode/tasks.json",
     "work/.vscode/settings.json",
     ".config/Code/User/settings.json",
+    "work/.idea/workspace.xml",
+    "work/.claude/settings.json",
+    "work/.cursor/mcp.json",
+    "work/.mcp.json",
+    "work/.nvim.lua",
+    "work/.devcontainer/devcontainer.json",
     "work/.envrc",
     ".config/direnv/direnv.toml",
     ".tmux.conf",
@@ -55,6 +61,7 @@ LATER_FILES = [
     ".forward",
 ]
 SECRETS = [".ssh/authorized_keys", ".ssh/config", ".npmrc", ".pypirc", "work/.env", ".aws/config"]
+SECRETS += [".pg_service.conf", "work/hermes-trio-20261120T101500Z-2.tar.gz"]
 NORMAL = [
     "work/Makefile",
     "work/x.py",

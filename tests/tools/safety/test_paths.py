@@ -237,3 +237,17 @@ def test_without_dir_fd_the_path_is_resolved_again_after_opening(
         open_to_read(real, walks=False)
     with pytest.raises(PathRefused):
         write(real)
+
+
+def test_the_home_of_another_gateway_of_the_account_is_out_of_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    other = tmp_path / ".hermes-trio"
+    other.mkdir()
+    (other / "gateway.db").touch()
+    apart = Territory(tmp_path / "home", tmp_path / "work")
+    with pytest.raises(PathRefused, match="home of another gateway"):
+        apart.find(str(other / "gateway.db"))
+    worked_in = Territory(tmp_path / "home", other / "work")
+    assert worked_in.find("x", writing=True) == other / "work" / "x"

@@ -35,7 +35,7 @@ async def refused(desk: Desk, path: str, content: str = "echo hi\n") -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", LATER_FILES)
+@pytest.mark.parametrize("name", [*LATER_FILES, "work/sub/.git"])
 async def test_writing_a_file_that_runs_later_needs_a_yes(desk: Desk, name: str) -> None:
     allowed: list[Approval] = []
 

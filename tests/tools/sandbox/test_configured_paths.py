@@ -86,6 +86,54 @@ async def test_a_configured_path_is_written_and_one_that_is_gone_disturbs_no_com
         assert not (tmp_path / "other/a").exists()
 
 
+@pytest.mark.parametrize("kind", [SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK, SandboxKind.LANDLOCK_ALONE])
+def test_a_backup_and_the_home_of_another_gateway_are_hidden(
+    kind: SandboxKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if reason := reason_against(kind):
+        pytest.skip(reason)
+    top = tmp_path.resolve()
+    monkeypatch.setenv("HOME", str(top / "login"))
+    backup = "hermes-trio-20261120T101500Z.tar.gz"
+    secrets = ["login/.hermes-trio/web.key", f"backups/{backup}", f"login/{backup}"]
+    if kind is not SandboxKind.LANDLOCK_ALONE:  # there it is asked about
+        secrets.append(f"work/{backup}")
+    for name in (*secrets, "work/open"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(f"{name}\n")
+    (top / "home").mkdir()
+    room = Room(top / "home", top / "work", top / "home" / "s", top / "files", hidden=(top / "backups", top))
+    names = " ".join(str(top / name) for name in (*secrets, "work/open"))
+    confined = SessionSandbox(kind, room).confine(f"cat {names}", room.work)
+    environment = {**os.environ, **confined.variables}
+    done = subprocess.run(confined.command, cwd=confined.cwd, env=environment, capture_output=True, text=True)
+    assert done.stdout == "work/open\n", done.stderr
+
+
+@pytest.mark.parametrize("kind", [SandboxKind.BUBBLEWRAP, SandboxKind.LANDLOCK])
+def test_the_file_that_leads_to_a_repository_cannot_be_changed(kind: SandboxKind, tmp_path: Path) -> None:
+    if reason := reason_against(kind):
+        pytest.skip(reason)
+    top = tmp_path.resolve()
+    for name in ("home", "work/sub"):
+        (top / name).mkdir(parents=True)
+    for name in ("work/.git", "work/sub/.git"):
+        (top / name).write_text("gitdir: ../main/.git/worktrees/work\n")
+    room = Room(top / "home", top / "work", top / "home" / "scratch" / "own", top / "files")
+    attack = (
+        "for f in .git sub/.git; do echo gitdir: evil > $f; mv $f old; echo gitdir: evil > $f; done; mv sub x"
+    )
+    confined = SessionSandbox(kind, room).confine(attack, room.work)
+    subprocess.run(
+        confined.command,
+        cwd=confined.cwd,
+        env={**os.environ, **confined.variables},
+        stderr=subprocess.DEVNULL,
+    )
+    for name in ("work/.git", "work/sub/.git"):
+        assert (top / name).read_text() == "gitdir: ../main/.git/worktrees/work\n"
+
+
 FAILS_ONCE = """#!/bin/sh
 if rm {again} 2> /dev/null; then
     echo "bwrap: Can't find source path /run/socket: No such file or directory" >&2
