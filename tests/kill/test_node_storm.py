@@ -1,6 +1,7 @@
-"""Three `hermes-trio run` on one PostgreSQL server, with one bot: they are killed, paused for longer than a
-lease and cut off, and the server crashes. Every accepted message is answered, in order, none twice unless the
-answer says so, and no gateway stores anything after it was taken over.
+"""Three `hermes-trio run` on one PostgreSQL server, with one bot and clients of the API: they are killed,
+drained, paused for longer than a lease and cut off, and the server crashes. Every accepted message is
+answered, in order, none twice unless the answer says so, no gateway stores anything after it was taken over,
+and whoever follows a run over several gateways gets each of its events once.
 
 The short form has each fault once. STORM_SECONDS is the length of the long one, and STORM_SEED repeats the
 random numbers of an earlier storm.
@@ -36,6 +37,7 @@ from hermes_trio.state.store_copy import TABLES
 from hermes_trio.testing.model_replies import Reply
 from hermes_trio.testing.model_server import ModelServer, RecordedRequest, open_model_server
 from tests.kill import audit
+from tests.kill.api_callers import KEY, Callers, check_follower
 from tests.machine import HERMES, environment, hermes
 from tests.postgres import PostgresServer, postgres_server
 
@@ -43,10 +45,10 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the storm sends
 
 SCHEMA = "storm"
 CONFIG = """\
-agent: {{restart_drain_timeout: 0, stuck_after: 1000000}}
+agent: {{restart_drain_timeout: 2, stuck_after: 1000000}}
 display: {{busy_input_mode: queue}}
 streaming: {{enabled: false}}
-web: {{port: 0}}
+web: {{port: 0, key: {key}}}
 database: {{url: "{url}", node: {node}, lease: {lease}, schema: {schema}}}
 model: {{provider: openai, base_url: "{model}", name: test, api_key: none}}
 platforms:
@@ -54,6 +56,7 @@ platforms:
 """
 NODES = ("one", "two", "three")
 CHATS = ("1", "2", "3", "4")
+SESSIONS = ("91", "92")
 LEASE = 8.0
 """Seconds: longer than a start of the server on a busy machine, for which a write of a turn waits."""
 PATIENCE = 150.0
@@ -72,6 +75,7 @@ CREATE FUNCTION witness() RETURNS trigger LANGUAGE plpgsql SET search_path = sto
 END $$;
 """
 LIVES, DEAD_WRITES = (f"SELECT * FROM {SCHEMA}.{table}" for table in ("lives", "dead_writes"))  # noqa: S608
+ADDRESSES = f"SELECT address FROM {SCHEMA}.lives WHERE over_at IS NULL AND address IS NOT NULL"  # noqa: S608
 WITNESSES = "CREATE TRIGGER witness AFTER INSERT OR UPDATE ON {} FOR EACH ROW EXECUTE FUNCTION witness()"
 WITNESSED = ("inbox", "turns", "messages", "outbox")
 
@@ -174,6 +178,8 @@ class Storm:
         self.faults[fault] = self.faults.get(fault, 0) + 1
         if fault == "killed":
             node.signal(signal.SIGKILL)
+        elif fault == "drained":
+            node.signal(signal.SIGTERM)
         elif fault == "paused":
             node.signal(signal.SIGSTOP)
             await trio.sleep(self.dice.uniform(1.3, 2) * LEASE)
@@ -188,7 +194,7 @@ class Storm:
     async def rage(self, seconds: float) -> None:
         """Let faults happen: each once, and then by chance until the time is over."""
         end = trio.current_time() + seconds
-        kinds = ["killed", "paused", "cut off", "server crashed"]
+        kinds = ["killed", "drained", "paused", "cut off", "server crashed"]
         self.dice.shuffle(kinds)
         for fault in itertools.chain(kinds, iter(partial(self.dice.choice, kinds), None)):
             await self.strike(fault)
@@ -202,7 +208,7 @@ def node_in(folder: Path, name: str, **values: object) -> Node:
     home = folder / name / "home"
     home.mkdir(parents=True, mode=0o700)
     url = f"{values.pop('url')}&application_name={name}"
-    common = {"node": name, "url": url, "lease": LEASE, "schema": SCHEMA}
+    common = {"node": name, "url": url, "lease": LEASE, "schema": SCHEMA, "key": KEY}
     (home / "config.yaml").write_text(CONFIG.format(**{**common, **values}))
     return Node(name, environment(home, XDG_STATE_HOME=str(folder / name / "state")))
 
@@ -258,6 +264,7 @@ async def storm(folder: Path, server: PostgresServer, seconds: float) -> str:
     async with places(server) as (telegram, _, values):
         nodes = [node_in(folder, name, **values) for name in NODES]
         people, it = People(telegram, dice), Storm(server, nodes, dice)
+        callers = Callers(lambda: [address for (address,) in server.execute(ADDRESSES)], dice)
         raging = True
         async with running(nodes), trio.open_nursery() as nursery:
             with trio.fail_after(PATIENCE):
@@ -265,16 +272,21 @@ async def storm(folder: Path, server: PostgresServer, seconds: float) -> str:
             people.accepted.append(("0", "thing 0 of chat 0."))
             for chat in CHATS:
                 nursery.start_soon(people.talk, chat, lambda: raging)
+            for session in SESSIONS:
+                nursery.start_soon(callers.talk, session, lambda: raging)
             await it.rage(seconds)
             raging = False
             with trio.move_on_after(PATIENCE) as patience:
-                while people.on_the_way or not is_over(store, read, people):  # noqa: ASYNC110
+                while people.on_the_way or callers.on_the_way or not is_over(store, read, people):  # noqa: ASYNC110
                     await trio.sleep(0.3)
             assert not patience.cancelled_caught, f"not answered: {people.unanswered()}"
         with transaction(store) as db:
-            check(db, read, people)
+            check(db, read, people, callers.accepted)
+        for (session, run), seqs in callers.seqs.items():
+            check_follower(seqs, read(session, run).next_seq - 1)
         codes = {node.name: node.codes for node in nodes}
-    return f"STORM_SEED={seed}; {it.faults}; {len(people.accepted)} messages; exit codes {codes}"
+    said = f"{len(people.accepted)} messages, {len(callers.accepted)} requests, {callers.moved} moves"
+    return f"STORM_SEED={seed}; {it.faults}; {said}; exit codes {codes}"
 
 
 def is_over(store: Server, read: audit.ReadRun, people: People) -> bool:
@@ -289,10 +301,10 @@ def is_over(store: Server, read: audit.ReadRun, people: People) -> bool:
         return is_quiet and not set(people.unanswered()) - audit.alone_in(db, read)
 
 
-def check(db: Db, read: audit.ReadRun, people: People) -> None:
+def check(db: Db, read: audit.ReadRun, people: People, requests: Sequence[str] = ()) -> None:
     """Check the store, and what people see."""
     assert db.execute(DEAD_WRITES).fetchall() == []
-    audit.check_rows(db, read, {text for _, text in people.accepted})
+    audit.check_rows(db, read, {*requests, *(text for _, text in people.accepted)})
     alone = audit.alone_in(db, read)
     for chat, text in people.accepted:
         answers = people.answers(chat, text)
