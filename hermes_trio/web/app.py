@@ -44,7 +44,9 @@ from .http.owner import OwnerCheck
 from .http.server import OpenListeners, listen, open_new_listeners, serve_connections
 from .nodes.forwarding import Forwarding
 from .nodes.peers import Peers, address_for_peers
+from .openai.answer import Callers
 from .openai.completions import CompletionRoutes
+from .openai.responses import ResponseRoutes
 from .openai.run_routes import RunRoutes
 from .operation_responses import OPERATION_HANDLERS
 from .page.page_files import PageRoutes
@@ -193,7 +195,7 @@ class Web:
         keep = partial(keep_upload, home)
         open_questions, stop_and_drop = running.open_questions, partial(stop_session, home, running)
         runs = Runs(database, world, journals, running, home.owner, gateway.node.look)
-        elsewhere = forwarding.to_session
+        callers, elsewhere = Callers(runs, shutdown.work_over, self.callers), forwarding.to_session
         conversations = Conversations(
             database,
             config,
@@ -240,7 +242,8 @@ class Web:
             CommandRoutes(database, config, work.sessions, connections, gateway.commands.obey, changes),
             ScheduleRoutes(database, config, world, connections, home.schedule),
             EventRoutes(database, journals, control, home.life, changes, forwarding),
-            CompletionRoutes(config, runs, conversations, shutdown.work_over, self.callers, elsewhere),
+            CompletionRoutes(config, runs, conversations, callers, elsewhere),
+            ResponseRoutes(config, runs, conversations, callers, elsewhere),
             RunRoutes(runs, conversations, answer_question, elsewhere),
             DescriptionRoutes(SPECS, self._version),
             AdminRoutes(

@@ -20,11 +20,14 @@ from .http.openapi import DescriptionRoutes
 from .http.route_spec import RouteGroup, RouteSpec
 from .openai.completion_request import ChatCompletion
 from .openai.completions import CompletionRoutes
+from .openai.response_request import NewResponse
+from .openai.responses import ResponseRoutes
 from .openai.run_routes import ApprovalChoice, NewRun, RunRoutes
 from .page.page_files import PageRoutes
 
 SESSION = "/api/sessions/{session_id}"
 RUN = "/v1/runs/{run_id}"
+RESPONSE = "/v1/responses/resp_{run_id}"
 
 GROUPS: tuple[RouteGroup[Any], ...] = (
     RouteGroup(
@@ -103,6 +106,14 @@ GROUPS: tuple[RouteGroup[Any], ...] = (
             RouteSpec("GET", "/v1/models", CompletionRoutes.models),
             RouteSpec("GET", "/v1/models/{model:path}", CompletionRoutes.model),
             RouteSpec("POST", "/v1/chat/completions", CompletionRoutes.complete, takes=ChatCompletion),
+        ),
+    ),
+    RouteGroup(
+        ResponseRoutes,
+        (
+            RouteSpec("POST", "/v1/responses", ResponseRoutes.create, takes=NewResponse),
+            RouteSpec("GET", RESPONSE, ResponseRoutes.one),
+            RouteSpec("POST", f"{RESPONSE}/cancel", ResponseRoutes.cancel, may_be_gone=True),
         ),
     ),
     RouteGroup(

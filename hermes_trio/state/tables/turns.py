@@ -177,6 +177,14 @@ def of_session(db: Db, session_id: str) -> list[TurnRow]:
     return [_turn(row) for row in db.execute(query, (session_id,))]
 
 
+def last_of(db: Db, session_id: str) -> TurnRow | None:
+    """Return the newest turn of a session; None if there is none."""
+    row = db.execute(
+        f"{_SELECT} WHERE session_id = ? ORDER BY turn_id DESC LIMIT 1", (session_id,)
+    ).fetchone()
+    return _turn(row) if row else None
+
+
 def ask_recovering(db: Db, session_id: str) -> Answer[bool]:
     """Ask whether the journal of a cut turn of this session may have more than its transcript."""
     query = "SELECT 1 FROM turns WHERE session_id = ? AND recovery IS NOT NULL LIMIT 1"
