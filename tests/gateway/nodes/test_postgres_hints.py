@@ -9,10 +9,12 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
 from hermes_trio.gateway.nodes.lease import Node
 from hermes_trio.gateway.outbound.rows import Body, Chat, owed
 from hermes_trio.state.tables import outbox
+from hermes_trio.testing import Script
 from tests.postgres import PATIENCE, PostgresServer, postgres_engine, postgres_server
 from tests.stage import Stage
 
@@ -66,6 +68,7 @@ async def test_work_for_another_gateway_is_taken_up_at_a_hint(
         await answered(store, "four")
         owe = partial(outbox.owe, owed=owed(CHAT, "a note", Body("Owed by the other one.")), at=0.0)
         assert first.gateway is not None
+        await trio.testing.wait_all_tasks_blocked(0.2)  # the lane of the owner has nothing left to look for
         await first.gateway.home.database.write(owe)
         first.gateway.chats.lane(CHAT).deliver()
         await shown(store, "Owed by the other one.")
@@ -73,13 +76,16 @@ async def test_work_for_another_gateway_is_taken_up_at_a_hint(
         assert [said for said, _ in second.agent.began] == ["two", "three", "four"]
 
 
-async def test_the_chats_of_a_gateway_that_stops_are_taken_up_at_a_hint(
+async def test_the_cut_turns_of_a_gateway_that_stops_are_resumed_at_a_hint(
     real_stage: Stage, server: PostgresServer
 ) -> None:
     real_stage.open_engine = postgres_engine(server.conninfo)
+    real_stage.agent.on("long", Script().takes(2).says("the answer"))
     async with shared_store(real_stage) as store:
         first, second = await two_gateways(store)
+        store.platform.post("long")
+        await second.works()
         second.stop()
         await second.over.wait()
-        await answered(store, "two")
-        assert [said for said, _ in first.agent.began] == ["one", "two"]
+        await shown(store, "the answer")
+        assert [said for said, _ in first.agent.began] == ["one", "long"]
