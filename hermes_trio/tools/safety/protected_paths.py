@@ -52,7 +52,8 @@ _PLACES: dict[Level, str] = {
         .config/fly .fly .oci .ibmcloud .boto .s3cfg .config/sops .config/age .config/containers/auth.json
         .config/helm .config/pulumi .pulumi/credentials.json .huggingface .cache/huggingface/token
         .config/github-copilot .codex/auth.json .claude/.credentials.json .config/anthropic .config/openai
-        .hermes .openclaw .config/composer/auth.json .composer/auth.json .config/pypoetry/auth.toml
+        .hermes .openclaw .local/state/hermes-trio/locks
+        .config/composer/auth.json .composer/auth.json .config/pypoetry/auth.toml
         .local/share/uv/credentials .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties
         .nuget/nuget.config .kaggle .config/kaggle .databrickscfg .snowsql .config/dbeaver
         .mysql_history .psql_history .rediscli_history .mongo_history .dbshell

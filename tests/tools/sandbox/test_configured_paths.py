@@ -95,7 +95,8 @@ def test_a_backup_and_the_home_of_another_gateway_are_hidden(
     top = tmp_path.resolve()
     monkeypatch.setenv("HOME", str(top / "login"))
     backup = "hermes-trio-20261120T101500Z.tar.gz"
-    secrets = ["login/.hermes-trio/web.key", f"backups/{backup}", f"login/{backup}"]
+    lock = "login/.local/state/hermes-trio/locks/irc-0"  # whoever holds it keeps the gateway out
+    secrets = ["login/.hermes-trio/web.key", lock, f"backups/{backup}", f"login/{backup}"]
     if kind is not SandboxKind.LANDLOCK_ALONE:  # there it is asked about
         secrets.append(f"work/{backup}")
     for name in (*secrets, "work/open"):
