@@ -23,6 +23,8 @@ from hermes_platforms.discord.adapter import DiscordAdapter
 from hermes_platforms.matrix.adapter import MatrixAdapter
 from hermes_platforms.slack.adapter import SlackAdapter
 from hermes_platforms.telegram.adapter import TelegramAdapter
+from hermes_platforms.webhook.adapter import WebhookAdapter
+from hermes_platforms.webhook.testing import settings_for
 from hermes_platforms.xmpp.adapter import XmppAdapter
 from hermes_platforms.xmpp.settings import XmppSettings
 from hermes_trio.config.schema import DisplayConfig, GatewayConfig, PlatformConfig, StreamingConfig
@@ -46,6 +48,7 @@ ADAPTERS: dict[str, Callable[..., Adapter]] = {
     "matrix": MatrixAdapter,
     "slack": lambda token, base_url: SlackAdapter(token, f"xapp{token[4:]}", base_url=base_url),
     "telegram": TelegramAdapter,
+    "webhook": lambda token, base_url: WebhookAdapter(settings_for(base_url, int(token))),
     "xmpp": xmpp,
 }
 

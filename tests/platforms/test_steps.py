@@ -21,23 +21,35 @@ from hermes_platforms.discord.testing import DiscordServer, open_discord
 from hermes_platforms.matrix.testing import HomeServer, open_home_server
 from hermes_platforms.slack.testing import SlackServer, open_slack
 from hermes_platforms.telegram.testing import BotApi, open_bot_api
+from hermes_platforms.webhook.testing import Caller, open_caller
 from hermes_platforms.xmpp.testing import XmppServer, open_xmpp_server
+from tests.platforms.conftest import free_webhook
 
 GATEWAY = Path(__file__).with_name("step_gateway.py")
 PATIENCE = 60.0
 EVERY = [pytest.param(1, marks=pytest.mark.soak), 41]
 REQUESTS = [
     pytest.param(name, every, marks=[pytest.mark.soak] if every == 1 else [])
-    for name in ("discord", "matrix", "slack", "telegram", "xmpp")
+    for name in ("discord", "matrix", "slack", "telegram", "webhook", "xmpp")
     for every in (1, 41)
     if (name, every) != ("xmpp", 41)  # its process takes twice the time of the others to begin
 ]
-Server = BotApi | DiscordServer | HomeServer | SlackServer | XmppServer
+
+
+@asynccontextmanager
+async def open_reachable_caller() -> AsyncIterator[Caller]:
+    """Run a program that calls the webhooks of another process."""
+    async with open_caller((await free_webhook()).port) as caller:
+        yield caller
+
+
+Server = BotApi | DiscordServer | HomeServer | SlackServer | XmppServer | Caller
 SERVERS: dict[str, Callable[[], AbstractAsyncContextManager[Server]]] = {
     "discord": open_discord,
     "matrix": open_home_server,
     "slack": open_slack,
     "telegram": open_bot_api,
+    "webhook": open_reachable_caller,
     "xmpp": open_xmpp_server,
 }
 CHATS = {"42": "one", "43": "two"}

@@ -12,7 +12,7 @@ import trio
 
 from hermes_trio import World
 from hermes_trio.platform import ChatGone, FloodWait, NotSent, OutcomeUnknown, Outgoing, PlatformError
-from hermes_trio.testing import in_background
+from hermes_trio.testing import WaitingEvent, in_background
 
 from ...testing.http_post import post
 from ...testing.http_requests import HttpRequest, response
@@ -45,10 +45,23 @@ class _AnyRoute(Mapping[str, Route]):
         return 1
 
 
+def settings_for(base_url: str, port: int) -> WebhookSettings:
+    """Return the settings of a gateway that a caller at this address calls at this port."""
+    route = Route(
+        secret=SECRET,
+        scheme="standard",
+        text="{text}",
+        per_minute=1_000_000,
+        answer=f"{base_url}/answers",
+        answer_secret=SECRET,
+    )
+    return WebhookSettings(host="127.0.0.1", port=port, routes=_AnyRoute(route))
+
+
 @asynccontextmanager
-async def open_caller() -> AsyncIterator[Caller]:
-    """Run the program while inside."""
-    caller = Caller()
+async def open_caller(port: int = 0) -> AsyncIterator[Caller]:
+    """Run the program while inside. With a port it calls a gateway of another process there."""
+    caller = Caller(port)
     async with caller.listening(), in_background(caller.call):
         yield caller
 
@@ -56,25 +69,29 @@ async def open_caller() -> AsyncIterator[Caller]:
 class Caller(HttpStage):
     """The program."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         super().__init__("webhook", "main", TRAITS)
+        self.asked: list[str] = []
+        """The keys of the answers that were posted, also of repeats."""
         self.refused: list[int] = []
         """The answers that were no success."""
-        self.webhook_port = 0
-        """The port of the adapter, while there is one."""
+        self.webhook_port = port
+        """The port of the adapter; 0 while it is not known."""
         self._posting = trio.CancelScope()
+
+    @property
+    def waiting(self) -> list[WaitingEvent]:
+        """The messages that were not taken yet, the oldest first."""
+        return list(self._waiting)
+
+    @property
+    def token(self) -> str:
+        """What a gateway of another process has to know: the port at which it is called."""
+        return str(self.webhook_port)
 
     def adapter(self) -> WebhookAdapter:
         """Return an adapter that this program calls."""
-        route = Route(
-            secret=SECRET,
-            scheme="standard",
-            text="{text}",
-            per_minute=1_000_000,
-            answer=f"{self.base_url}/answers",
-            answer_secret=SECRET,
-        )
-        settings = WebhookSettings(host="127.0.0.1", port=0, routes=_AnyRoute(route))
+        settings = settings_for(self.base_url, 0)
         return WebhookAdapter(settings, listen=self._listen_for_adapter)
 
     async def _listen_for_adapter(self, host: str, port: int) -> Sequence[trio.SocketListener]:
@@ -112,6 +129,7 @@ class Caller(HttpStage):
         key = verified("standard", SECRET, request.headers, request.body, World().time())
         if key is None:
             return response(403, {})
+        self.asked.append(key)
         data = json.loads(request.body)["data"]
         try:
             act_afterwards = self.count()
