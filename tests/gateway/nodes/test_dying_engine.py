@@ -73,25 +73,30 @@ async def outlives(stage: Stage, moment: Moment, number: int) -> bool:
     stage.agent.on("work", Script().takes(3).calls("tool", seconds=1).says("It is done."))
     stage.open_engine = open_engine
     try:
-        async with shared_store(stage) as store:
-            first = await store.start("first")
-            await store.start("second")
-            await trio.sleep(1)
-            engines[0].kill, engines[0].left = first.kill, number
-            await stage.says("work")
-            await trio.sleep(10)
-            is_alive = not engines[0].is_dead
-            engines[0].left = 0
-            await trio.sleep(TAKEN_OVER + 60)
-            await stage.says("again")
-            await trio.sleep(60)
-            texts = stage.platform.chat("42").texts
-            assert [texts.count(text) for text in ("It is done.", "You said: again")] == [1, 1], texts
-            assert stage.pending() == []
-            assert stage.outcomes()[-1] == "answered"
-            assert None not in stage.outcomes()
+        with trio.fail_after(3600):  # on the virtual clock
+            return await _played(stage, engines, number)
     finally:
         stage.open_engine = usual
+
+
+async def _played(stage: Stage, engines: Sequence[DyingEngine], number: int) -> bool:
+    async with shared_store(stage) as store:
+        first = await store.start("first")
+        await store.start("second")
+        await trio.sleep(1)
+        engines[0].kill, engines[0].left = first.kill, number
+        await stage.says("work")
+        await trio.sleep(10)
+        is_alive = not engines[0].is_dead
+        engines[0].left = 0
+        await trio.sleep(TAKEN_OVER + 60)
+        await stage.says("again")
+        await trio.sleep(60)
+        texts = stage.platform.chat("42").texts
+        assert [texts.count(text) for text in ("It is done.", "You said: again")] == [1, 1], texts
+        assert stage.pending() == []
+        assert stage.outcomes()[-1] == "answered"
+        assert None not in stage.outcomes()
     return is_alive
 
 

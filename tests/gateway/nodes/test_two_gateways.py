@@ -9,6 +9,7 @@ import trio
 from hermes_trio.base.errors import NodeNameTaken, gateway_errors
 from hermes_trio.gateway.ending.endings_table import Cause
 from hermes_trio.gateway.nodes.lease import Node
+from hermes_trio.gateway.turn.context import TurnContext
 from hermes_trio.testing import Script
 from tests.stage import Stage, settled
 
@@ -42,6 +43,23 @@ async def test_a_command_reaches_the_turn_of_the_owner(stage: Stage) -> None:
         assert stage.outcomes() == ["answered", "stopped"]
         with stage.looking() as db:
             assert db.execute("SELECT count(*) FROM told").fetchone() == (0,)
+
+
+async def test_an_answer_reaches_the_question_of_the_owner(stage: Stage) -> None:
+    async def asks(turn: TurnContext) -> str:
+        return f"You want {await turn.ask('Which one?', ['this', 'that'], within=600)}."
+
+    stage.agent.does("ask", asks)
+    async with shared_store(stage) as store:
+        first, second = await store.start("first"), await store.start("second")
+        await stage.says("hello")
+        await first.give("42", second)
+        await stage.says("ask")
+        await trio.sleep(10)
+        await stage.says("that")
+        await trio.sleep(3)
+        assert stage.platform.chat("42").texts[-1] == "You want that."
+        assert [said for said, _ in second.agent.began] == ["ask"], "the answer began no turn"
 
 
 async def test_an_owner_that_is_killed_in_a_turn_is_taken_over_and_the_turn_resumed(stage: Stage) -> None:
