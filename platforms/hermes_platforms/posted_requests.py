@@ -6,14 +6,14 @@ web server, which is for people who hold its key and usually answers on this mac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
 import h11
 import trio
 
-from hermes_trio.platform import is_from_agent
+from hermes_trio.platform import Log, is_from_agent
 
 ANSWER_WITHIN = 10.0
 """Seconds for the peer to send the request, and to read the answer."""
@@ -24,6 +24,8 @@ MOST_UNVERIFIED = 32
 """Most connections whose request was not verified yet. A new one replaces the oldest, so that held
 connections cannot keep the sender out."""
 
+log = Log(__name__)
+
 
 class UnverifiedPlaces:
     """The connections whose request was not verified yet."""
@@ -31,8 +33,23 @@ class UnverifiedPlaces:
     def __init__(self) -> None:
         self._held: dict[trio.CancelScope, None] = {}
 
+    async def serve(
+        self,
+        stream: trio.SocketStream,
+        converse: Callable[[trio.SocketStream, trio.CancelScope], Awaitable[None]],
+        platform: str,
+    ) -> None:
+        """Serve one connection: one request and its answer. `converse` frees its place once the request is
+        verified."""
+        with self._place() as place:
+            try:
+                async with stream:
+                    await converse(stream, place)
+            except (trio.BrokenResourceError, h11.ProtocolError) as error:
+                log.debug("webhook connection broken", platform=platform, error=str(error))
+
     @contextmanager
-    def place(self) -> Iterator[trio.CancelScope]:
+    def _place(self) -> Iterator[trio.CancelScope]:
         """Hold a place for a connection in this block, which ends if the place is needed."""
         if len(self._held) >= MOST_UNVERIFIED:
             oldest = next(iter(self._held))

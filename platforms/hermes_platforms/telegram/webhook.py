@@ -23,7 +23,7 @@ import h11
 import trio
 import trio.lowlevel
 
-from hermes_trio.platform import LinkLost, Log
+from hermes_trio.platform import LinkLost
 
 from ..beside import open_beside
 from ..posted_requests import (
@@ -39,8 +39,6 @@ from .parsing import KINDS, update_id_of
 
 LONGEST_UPDATE = 1 << 20
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
-
-log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +99,7 @@ class WebhookUpdates:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection: one request and its answer."""
-        with self._unverified.place() as place:
-            try:
-                async with stream:
-                    await self._converse(stream, place)
-            except (trio.BrokenResourceError, h11.ProtocolError) as error:
-                log.debug("webhook connection broken", platform=self._platform, error=str(error))
+        await self._unverified.serve(stream, self._converse, self._platform)
 
     async def _converse(self, stream: trio.SocketStream, place: trio.CancelScope) -> None:
         wire = h11.Connection(h11.SERVER)

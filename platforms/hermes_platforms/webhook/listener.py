@@ -94,12 +94,7 @@ class WebhookListener:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection: one request and its answer."""
-        with self._unverified.place() as place:
-            try:
-                async with stream:
-                    await self._converse(stream, place)
-            except (trio.BrokenResourceError, h11.ProtocolError) as error:
-                log.debug("webhook connection broken", platform=self._platform, error=str(error))
+        await self._unverified.serve(stream, self._converse, self._platform)
 
     async def _converse(self, stream: trio.SocketStream, place: trio.CancelScope) -> None:
         wire = h11.Connection(h11.SERVER)
