@@ -148,6 +148,7 @@ class Web:
         """Yield the application with all routes; its events are noted during the block."""
         home, running = gateway.home, gateway.work.running
         await auth.logins.load()
+        home.secrets.learn(auth.cluster_key)
         warning = gateway.work.background.commands.warning
         changes = ChangeFeed(
             partial(

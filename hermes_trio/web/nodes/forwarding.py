@@ -16,7 +16,6 @@ of this gateway, so the owner does not forward it a second time.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -156,7 +155,7 @@ class Relay:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             with trio.fail_after(CONNECT_WITHIN):
-                stream = await open_stream(self.peer.address or "")
+                stream = await self.forwarding.peers.connect(self.peer)
         except (OSError, trio.TooSlowError, trio.BrokenResourceError):
             await self._instead(OwnerUnreachable(self.peer), scope, receive, send)
             return
@@ -265,20 +264,3 @@ def _framing(scope: Scope, body: bytes | None) -> tuple[bytes, bytes]:
 def _query(scope: Scope) -> str:
     query: str = scope["query_string"].decode("latin-1")
     return f"?{query}" if query else ""
-
-
-async def open_stream(address: str) -> trio.abc.Stream:
-    """Connect to the web server at an address. Raises `OSError` and `trio.BrokenResourceError`."""
-    parts = urlsplit(address)
-    if parts.hostname is None:
-        raise ConnectionRefusedError("it has no web server")
-    if parts.scheme != "https":
-        return await trio.open_tcp_stream(parts.hostname, parts.port or 80)
-    tcp = await trio.open_tcp_stream(parts.hostname, parts.port or 443)
-    secured = trio.SSLStream(tcp, ssl.create_default_context(), server_hostname=parts.hostname)
-    try:
-        await secured.do_handshake()
-    except BaseException:
-        await trio.aclose_forcefully(secured)
-        raise
-    return secured

@@ -19,7 +19,7 @@ import trio
 from ...log import Log
 from ...state.tables.lives import Peer
 from ..http.connection import PIECE
-from .forwarding import CONNECT_WITHIN, Forwarding, open_stream
+from .forwarding import CONNECT_WITHIN, Forwarding
 
 MOST_UNREAD = 4096
 """Events after which a client that reads too slowly is cut off."""
@@ -100,7 +100,7 @@ class PeerEvents:
     async def _opened(self, http: h11.Connection, peer: Peer) -> trio.abc.Stream:
         """Ask a gateway for its events, and return the stream of its answer, after the head. Raises what is
         in `_FAILED`."""
-        stream = await open_stream(peer.address or "")
+        stream = await self._forwarding.peers.connect(peer)
         try:
             path = urlsplit(peer.address or "").path.rstrip("/") + "/api/events"
             head = h11.Request(method="GET", target=path, headers=self._forwarding.headers_to(peer))

@@ -62,6 +62,27 @@ async def test_an_answer_reaches_the_question_of_the_owner(stage: Stage) -> None
         assert [said for said, _ in second.agent.began] == ["ask"], "the answer began no turn"
 
 
+@pytest.mark.parametrize(("said", "meant"), [("yes", "once"), ("no", "None")])
+async def test_an_approval_is_answered_through_the_gateway_that_receives(
+    stage: Stage, said: str, meant: str
+) -> None:
+    async def asks(turn: TurnContext) -> str:
+        return f"Allowed: {await turn.may('rm -rf build')}."
+
+    stage.agent.does("clean", asks)
+    async with shared_store(stage) as store:
+        first, second = await store.start("first"), await store.start("second")
+        await stage.says("hello")
+        assert await first.give("42", second)
+        await stage.says("clean")
+        await trio.sleep(3)
+        assert "rm -rf build" in stage.platform.chat("42").texts[-1]
+        await stage.says(said)
+        await trio.sleep(3)
+        assert stage.platform.chat("42").texts[-1] == f"Allowed: {meant}."
+        assert [one for one, _ in second.agent.began] == ["clean"]
+
+
 async def test_an_owner_that_is_killed_in_a_turn_is_taken_over_and_the_turn_resumed(stage: Stage) -> None:
     stage.agent.on("long", Script().says("half of it ", seconds=5).takes(60).says("and the rest"))
     async with shared_store(stage) as store:
