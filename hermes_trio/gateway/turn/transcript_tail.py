@@ -15,7 +15,7 @@ answer, and system rows do not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from ...state.tables.transcript import TranscriptRow
@@ -40,15 +40,14 @@ class Tail(Enum):
 
 def judge_tail(rows: Sequence[TranscriptRow]) -> Tail:
     """Return the state of the conversation of these rows at its tail."""
-    spoken = _spoken(rows)
-    if not spoken:
+    last = next(_spoken(rows), None)
+    if last is None:
         return Tail.EMPTY
-    last = spoken[-1]
     if last.role == "user":
         only_note = _NOTE_ALONE.fullmatch(last.content.strip())
         return Tail.ONLY_NOTE if only_note else Tail.UNFINISHED
     if last.role == "tool" or last.tool_calls:
-        return Tail.WAITING if _has_open_question(spoken) else Tail.UNFINISHED
+        return Tail.WAITING if _has_open_question(_spoken(rows)) else Tail.UNFINISHED
     # The calls of a recovered row are known only as a person saw them. A question that failed or did not end
     # was answered by nobody.
     if any(c.name == _QUESTION and (c.is_error or not c.done) for c in last.cards):
@@ -59,25 +58,27 @@ def judge_tail(rows: Sequence[TranscriptRow]) -> Tail:
 
 def tail_time(rows: Sequence[TranscriptRow]) -> float | None:
     """Return the time of the tail; None if there is none."""
-    spoken = _spoken(rows)
-    return spoken[-1].created_at if spoken else None
+    last = next(_spoken(rows), None)
+    return last.created_at if last is not None else None
 
 
 def ends_in_tool_result(rows: Sequence[TranscriptRow]) -> bool:
     """Return True if the tail is a tool result on which the model has not commented yet."""
-    spoken = _spoken(rows)
-    return bool(spoken) and spoken[-1].role == "tool"
+    last = next(_spoken(rows), None)
+    return last is not None and last.role == "tool"
 
 
-def _spoken(rows: Sequence[TranscriptRow]) -> list[TranscriptRow]:
-    return [row for row in rows if row.marker is None and row.role != "system"]
+def _spoken(rows: Sequence[TranscriptRow]) -> Iterator[TranscriptRow]:
+    """Yield the rows that a person, the agent or a tool wrote, the last one first. Only some are needed of a
+    long transcript."""
+    return (row for row in reversed(rows) if row.marker is None and row.role != "system")
 
 
-def _has_open_question(spoken: Sequence[TranscriptRow]) -> bool:
+def _has_open_question(spoken: Iterator[TranscriptRow]) -> bool:
     """Return True if the last calls hold a question without an answer. The results of its neighbours do not
     answer it."""
     answered: set[str | None] = set()
-    for row in reversed(spoken):
+    for row in spoken:
         if row.role != "tool":
             return any(c.name == _QUESTION and c.id not in answered for c in row.tool_calls)
         if row.status == "unanswered":
