@@ -49,7 +49,8 @@ hosted: .venv/tests
 # The laws of the store on its second engine, and stories of gateways; skipped where PostgreSQL is not installed.
 postgres: .venv/tests
 	$(BIN)/python -m pytest -m "not soak" --engine postgres -n $(WORKERS) tests/state tests/journal \
-		tests/gateway/nodes/test_two_gateways.py tests/gateway/faults/test_lost_connections.py
+		tests/gateway/nodes/test_two_gateways.py tests/gateway/nodes/test_dying_engine.py \
+		tests/gateway/faults/test_lost_connections.py
 
 # The adapter of Matrix with a real home server, Synapse, in an environment of its own.
 synapse: .venv/tests .venv/synapse
