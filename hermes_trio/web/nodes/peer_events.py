@@ -68,13 +68,13 @@ class PeerEvents:
         """Listen to the other gateways, until cancelled. It has started when it listens to each that can be
         reached."""
         peers = self._forwarding.peers
-        known = peers.known
+        known = peers.with_door
         async with trio.open_nursery() as nursery:
             async with trio.open_nursery() as opening:
                 for peer in known.values():
                     opening.start_soon(nursery.start, self._listen, peer)
             task_status.started()
-            while peers.known.keys() == known.keys():
+            while peers.with_door == known:
                 await peers.changed.wait()
             self._cut()
 

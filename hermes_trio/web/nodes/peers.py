@@ -56,6 +56,11 @@ class Peers:
         """True if other gateways may share the store of this one."""
         return self._life is not None
 
+    @property
+    def with_door(self) -> Mapping[str, Peer]:
+        """Those of `known` that have a web server, and have told where."""
+        return {life: peer for life, peer in self.known.items() if peer.address is not None}
+
     async def follow(self) -> None:
         """Look at the others, until cancelled. Returns at once in a gateway that is alone."""
         while self._life is not None:
