@@ -25,11 +25,14 @@ class BrowserLogins:
     def __init__(self, database: Database, world: World) -> None:
         self._database, self._world = database, world
         self._logins: dict[str, Login] = {}
+        self._turn = trio.Lock()
+        """Held from a use of the table until its result is noted: an older look undoes no newer change."""
         self._answers: defaultdict[str, set[trio.CancelScope]] = defaultdict(set)
 
     async def load(self) -> None:
         """Read the table."""
-        self._note(await self._database.read(logins.every))
+        async with self._turn:
+            self._note(await self._database.read(logins.every))
 
     async def follow(self, every: float) -> None:
         """Read the table again and again, until cancelled: another gateway may let browsers in and out."""
@@ -49,13 +52,15 @@ class BrowserLogins:
 
     async def add(self, login: Login) -> None:
         """Store a log-in. It is valid from now on."""
-        self._note(await self._database.write(logins.add, login))
+        async with self._turn:
+            self._note(await self._database.write(logins.add, login))
 
     async def end(self, login_id: str) -> None:
         """Log a browser out, and end its open answers."""
-        await self._database.write(logins.remove, login_id)
-        self._logins.pop(login_id, None)
-        self._cancel(login_id)
+        async with self._turn:
+            await self._database.write(logins.remove, login_id)
+            self._logins.pop(login_id, None)
+            self._cancel(login_id)
 
     def answering(self, login: Login, app: ASGIApp) -> ASGIApp:
         """Return an answer that ends when this log-in ends."""
