@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from ..base.messages import HomeChannel
 from .database_section import DatabaseConfig
+from .heartbeat_section import HeartbeatConfig
 from .remote_section import DockerConfig, SshConfig
 from .retention_section import BackupConfig, RetentionConfig
 from .section import Section
@@ -253,21 +254,6 @@ class WebConfig(Section, frozen=True):
         Annotated[str, Meta(min_length=1)] | None,
         Meta(description="Secret of the API. Left out: made at the first start, in <home>/web.key."),
     ] = None
-
-
-class HeartbeatConfig(Section, frozen=True):
-    """A sign of life for a watcher outside of this machine, which raises an alarm when none comes."""
-
-    url: Annotated[
-        Annotated[str, Meta(pattern=r"^https?://[^/]")] | None,
-        Meta(
-            description="Address that is fetched as a sign of life. Left out: none is sent.",
-            extra={"allowed": "an address with http:// or https://"},
-        ),
-    ] = None
-    every_seconds: Annotated[
-        int, Meta(ge=10, le=86_400, description="Seconds between two signs of life.")
-    ] = 60
 
 
 class McpToolsConfig(Section, frozen=True):

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hermes_trio.config.schema import HeartbeatConfig
+from hermes_trio.config.heartbeat_section import HeartbeatConfig
 from hermes_trio.testing import Script
 from tests.stage import Stage, settled
 
