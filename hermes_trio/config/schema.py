@@ -382,9 +382,7 @@ class GatewayConfig(Section, frozen=True):
     backup: Annotated[BackupConfig, Meta(description="Backups that the gateway makes by itself.")] = (
         BackupConfig()
     )
-    heartbeat: Annotated[
-        HeartbeatConfig, Meta(description="A sign of life for a watcher outside of this machine.")
-    ] = HeartbeatConfig()
+    heartbeat: Annotated[HeartbeatConfig, Meta(description="Sign of life for a watcher.")] = HeartbeatConfig()
     web: Annotated[WebConfig, Meta(description="The page and the HTTP API.")] = WebConfig()
     group_sessions_per_user: Annotated[
         bool, Meta(description="In a group, each person has a separate conversation.")

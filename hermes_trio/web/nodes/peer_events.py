@@ -109,7 +109,7 @@ class PeerEvents:
                 http.receive_data(bytes(await stream.receive_some(PIECE)))
             if not isinstance(event, h11.Response) or event.status_code != 200:
                 raise ConnectionRefusedError(f"it answers {getattr(event, 'status_code', 'nothing')}")
-        except BaseException:
+        except BaseException:  # also a cancellation: nobody else knows the connection yet
             await trio.aclose_forcefully(stream)
             raise
         return stream

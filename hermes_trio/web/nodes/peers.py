@@ -107,7 +107,7 @@ class Peers:
         secured = trio.SSLStream(tcp, self._tls, server_hostname=parts.hostname)
         try:
             await secured.do_handshake()
-        except BaseException:
+        except BaseException:  # also a cancellation: nobody else knows the connection yet
             await trio.aclose_forcefully(secured)
             raise
         return secured

@@ -18,7 +18,7 @@ from tests.stage import Stage
 
 @pytest.fixture(params=[True, False], ids=["collector", "no collector"])
 def collector(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Whether Python's garbage collector is on during the test."""
+    """Switch Python's garbage collector on or off for the test, and return True if it is on."""
     is_on: bool = request.param
     if not is_on:
         gc.disable()

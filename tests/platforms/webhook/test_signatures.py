@@ -1,5 +1,5 @@
-"""Who has sent a request, and how a repeat of it is known. The examples of GitHub and of Standard Webhooks
-are those of their documentation."""
+"""Signatures of requests: they prove the sender and tell a repeat. The examples of GitHub and of Standard
+Webhooks are those of their documentation."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Caller(HttpStage):
 
     @property
     def token(self) -> str:
-        """What a gateway of another process has to know: the port at which it is called."""
+        """The port at which a gateway is called, in the form in which another process is told."""
         return str(self.webhook_port)
 
     def adapter(self) -> WebhookAdapter:
